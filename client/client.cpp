@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <thread>
 
 #include "base/device_class.h"
@@ -185,6 +186,59 @@ Result<FetchedProgram> Client::program_unless(const Sha256& model, std::string_v
   if (answer.status != 200) return api::decode_error(answer.body, encoding_of(answer));
   STITCH_ASSIGN(api::Program program, api::decode_program(answer.body, encoding_of(answer)));
   return FetchedProgram{std::move(program), answer.etag};
+}
+
+Status Client::look_up_plans(api::Program& program, const FetchOptions& options) {
+  using namespace std::chrono;
+  const auto until = steady_clock::now() + milliseconds(options.deadline_ms);
+  std::vector<api::ProgramFragment*> missing;
+  for (api::ProgramFragment& fragment : program.fragments) {
+    if (!fragment.plan) missing.push_back(&fragment);
+  }
+  // Begun, all of them, before any is waited for: the server predicts several at a time. What goes wrong shows below.
+  for (const api::ProgramFragment* fragment : missing)
+    (void)look_up({fragment->graph, options.name, 0, options.improve, options.device}).ok();
+  for (api::ProgramFragment* fragment : missing) {
+    FetchOptions left = options;
+    left.deadline_ms = std::max<std::int64_t>(0, duration_cast<milliseconds>(until - steady_clock::now()).count());
+    auto found = fetch(fragment->graph, left);
+    if (found) {
+      // A canonical graph's plan has its order.
+      if (!std::ranges::is_sorted(found->parameter_order) || !std::ranges::is_sorted(found->result_order))
+        return make_error(ErrorKind::corrupt, "fragment {}: its graph is not canonical", fragment->key.hex());
+      fragment->plan = std::move(found->plan);
+      fragment->why_none.clear();
+      continue;
+    }
+    using enum ErrorKind;
+    const ErrorKind kind = found.error().kind;
+    if (kind == timeout || kind == unavailable || kind == parse || kind == corrupt) return found.error();
+    fragment->why_none = found.error().message;
+  }
+  return {};
+}
+
+Result<api::Program> Client::make_program(std::string model, const FetchOptions& options) {
+  HttpCall call{.method = "POST",
+                .target = with_name("/v1/programs", options.name),
+                .content_type = "application/octet-stream",
+                .accept = std::string(cbor)};
+  call.body = std::move(model);
+  call.timeout_seconds = options_.timeout_seconds + options.deadline_ms * 1e-3;
+  STITCH_ASSIGN(const HttpAnswer answer, send(std::move(call)));
+  if (answer.status != 200) return api::decode_error(answer.body, encoding_of(answer));
+  STITCH_ASSIGN(api::Program program, api::decode_program(answer.body, encoding_of(answer)));
+  STITCH_TRY(look_up_plans(program, options));
+  std::set<Sha256> known;
+  for (const api::ProgramFragment& fragment : program.fragments) {
+    if (!fragment.plan) continue;
+    for (const Sha256& hash : api::code_of(*fragment.plan)) {
+      if (!known.insert(hash).second) continue;
+      STITCH_ASSIGN(std::string bytes, artifact(hash));
+      program.artifacts.push_back({hash, std::move(bytes)});
+    }
+  }
+  return program;
 }
 
 Result<std::string> Client::artifact(const Sha256& hash) {

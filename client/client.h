@@ -85,6 +85,12 @@ class Client {
   /// otherwise a few hundred bytes tell that it does not. For whoever asks again and again.
   Result<FetchedProgram> program_unless(const Sha256& model, std::string_view tag, bool with_code = true);
 
+  /// The program of a model or graph that need not have been tuned (what import::import_bytes reads; the ending of
+  /// `name` tells the format where the contents do not), its code inside. Fragments that the server has no plan for are
+  /// looked up, all at once, as by `fetch`; one that cannot be planned says why and has none. Errors: those that the
+  /// importer has for the model; timeout when there is no plan at the deadline; those of `artifact`.
+  Result<api::Program> make_program(std::string model, const FetchOptions& options = {});
+
   /// Bytes by content, from the local folder or the server; checked against the hash. Error: corrupt when the server's
   /// do not match.
   Result<std::string> artifact(const Sha256& hash);
@@ -111,6 +117,7 @@ class Client {
 
   /// Whether the server's own target is this GPU's class.
   [[nodiscard]] bool plans_for(const DeviceTraits& device) const;
+  Status look_up_plans(api::Program& program, const FetchOptions& options);
   Result<std::unique_ptr<Connection>> connection();
   Result<HttpAnswer> send(HttpCall call);
   Result<HttpAnswer> send_once(const HttpCall& call);

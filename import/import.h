@@ -33,6 +33,8 @@ struct ImportOptions {
   /// fed at run time). The inputs stay parameters, with the shapes of these values; the graph holds for the values only
   /// where it needed them.
   std::vector<std::pair<std::string, graph::ConstantAttributes>> known_inputs;
+  /// ONNX: Imported::weights, the contents of the initializers that became parameters.
+  bool keep_weights = false;
   /// Further donations, "PARAMETER:RESULT" or "PARAMETER" (import/donations.h).
   std::vector<std::string> donations = {};
   /// What is asked of the model's results, besides what a fragment asks for itself.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -32,6 +33,14 @@ struct ParameterRange {
   bool operator==(const ParameterRange&) const = default;
 };
 
+/// What an ONNX file has for a parameter that was an initializer: its elements, or where they are stored.
+struct Weight {
+  std::int64_t parameter = 0;   ///< position in Graph::parameters()
+  std::vector<std::byte> data;  ///< empty where `location` is not
+  std::string location;         ///< of a file beside the model's, as the model names it
+  std::int64_t offset = 0;      ///< bytes into that file
+};
+
 /// A model as the rest of Stitch sees it. Every node's `name` and `line` are those of the source.
 struct Imported {
   graph::Graph graph;
@@ -43,6 +52,7 @@ struct Imported {
   /// Parameters that results may overwrite: what the source says (HLO's input_output_alias) and what ImportOptions
   /// adds.
   std::vector<graph::Donation> donations = {};
+  std::vector<Weight> weights = {};  ///< by parameter; where ImportOptions::keep_weights asks for them
   /// Open dimensions of the source and the extents that they were taken to have.
   std::vector<std::pair<std::string, std::int64_t>> extents = {};
 };

@@ -140,6 +140,16 @@ http::Reply submit_model(const Call& call) {
   return answer(call, api::to_document(*submitted), 202);
 }
 
+http::Reply outline_program(const Call& call) {
+  if (const Status known = only(call, {"name"}); !known) return refusal(call, known.error());
+  const auto program = call.service.outline(call.request.body, text_in_query(call, "name").value_or("model"));
+  if (!program) return refusal(call, program.error());
+  http::Response response;
+  response.content_type = http::content_type_of(call.answer_in);
+  response.body = api::encode_program(*program, call.answer_in);
+  return response;
+}
+
 http::Reply get_job(const Call& call) {
   const auto id = number_in_path(call, "id");
   if (!id) return refusal(call, id.error());

@@ -14,6 +14,7 @@ http::Reply metrics(const Call& call);
 http::Reply lookup(const Call& call);
 http::Reply submit_fragment(const Call& call);
 http::Reply submit_model(const Call& call);
+http::Reply outline_program(const Call& call);
 http::Reply get_job(const Call& call);
 http::Reply cancel_job(const Call& call);
 http::Reply job_events(const Call& call);

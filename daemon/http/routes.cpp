@@ -24,6 +24,7 @@ constexpr std::array table = {
     Route{"GET", "/v1/models", "List models that were tuned", list_models},
     Route{"GET", "/v1/models/{key}", "One model's report and fragments", get_model},
     Route{"GET", "/v1/programs", "List programs of models", list_programs},
+    Route{"POST", "/v1/programs", "The program of a model that need not have been tuned", outline_program},
     Route{"GET", "/v1/programs/{key}", "A model's program with its plans, and their code", get_program},
     Route{"GET", "/v1/jobs", "List jobs", list_jobs},
     Route{"GET", "/v1/jobs/{id}", "State, progress and result of a job", get_job},
@@ -72,7 +73,8 @@ Routed route(Service& service, const http::Request& request) {
   for (const Route& row : table) {
     if (!match(row.pattern, call.target.path, call.path)) continue;
     if (row.method == "POST" && request.method == row.method) {
-      const Status typed = check_content_type(request.content_type, row.handle == submit_model);
+      const Status typed =
+          check_content_type(request.content_type, row.handle == submit_model || row.handle == outline_program);
       if (!typed) return {row.pattern, http::error_response(415, typed.error(), encoding)};
     }
     if (row.method == request.method) return {row.pattern, row.handle(call)};

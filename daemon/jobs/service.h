@@ -140,7 +140,12 @@ class Service {
   /// (no such model, or its job has not ended); unavailable (damaged code, which a job makes again); constraint (more
   /// code than an answer may have); those of the store.
   Result<api::Program> program(const Sha256& model, bool with_code);
-  /// The same as it is sent, kept for as long as it is right.
+  /// The program of a model, or of a graph, that need not have been tuned, with the plans that are served of its
+  /// fragments at this moment and without code. Nothing is stored, and nothing begun: who wants plans for the others
+  /// looks them up. `name` tells the format where the contents do not. Errors: those of import::import_bytes and
+  /// tuning::outline_program; resource_exhausted (constants); those of the store.
+  Result<api::Program> outline(std::string_view model, std::string_view name);
+  /// The program of a tuned model as it is sent, kept for as long as it is right.
   Result<ProgramAnswer> answer_program(const ProgramQuestion& question);
 
   /// What changed in what is served after sequence number `after`, at most 1000.

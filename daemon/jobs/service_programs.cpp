@@ -81,6 +81,16 @@ Result<api::Program> Service::program(const Sha256& model, bool with_code) {
   return program;
 }
 
+Result<api::Program> Service::outline(std::string_view model, std::string_view name) {
+  if (model.empty()) return make_error(ErrorKind::invalid_argument, "the model is empty");
+  STITCH_ASSIGN(import::Imported imported, import::import_bytes(model, name));
+  STITCH_ASSIGN(const ConstantBudget::Hold constants, constants_.hold(imported.graph));
+  STITCH_ASSIGN(api::Program program,
+                tuning::outline_program(std::move(imported), tuner_, {.name = name, .source = sha256(model)}));
+  for (api::ProgramFragment& fragment : program.fragments) STITCH_TRY(add_plan(fragment));
+  return program;
+}
+
 Result<ProgramAnswer> Service::answer_program(const ProgramQuestion& question) {
   if (auto kept = programs_.find(question)) return *std::move(kept);
   const auto begun = store_.version();

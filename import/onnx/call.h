@@ -12,6 +12,7 @@
 #include "import/import.h"
 #include "import/onnx/frame.h"
 #include "import/onnx/node.h"
+#include "import/onnx/tensor.h"
 
 namespace stitch::import::onnx {
 
@@ -33,6 +34,7 @@ struct State {
   std::map<std::string, Boundary> boundaries;                             ///< by place
   std::map<graph::NodeId, std::pair<std::int64_t, std::int64_t>> ranges;  ///< of the root's parameters
   std::map<std::string, std::int64_t> extents;                            ///< open dimensions and what they became
+  std::map<graph::NodeId, TensorData> weights;                            ///< likewise; where the options keep them
   std::int64_t calls = 0;                                                 ///< nodes read so far
 };
 

@@ -1,35 +1,18 @@
 #include <onnx/onnx_pb.h>
 
 #include <algorithm>
-#include <limits>
 #include <set>
 
 #include "graph/verify.h"
 #include "import/import.h"
 #include "import/onnx/call.h"
+#include "import/onnx/model_file.h"
 #include "import/onnx/prune.h"
 #include "import/onnx/walk.h"
-#include "import/onnx/wire.h"
 
 namespace stitch::import {
 namespace onnx {
 namespace {
-
-Result<pb::ModelProto> parse(std::string_view bytes, std::int64_t max_bytes) {
-  if (std::ssize(bytes) > std::min<std::int64_t>(max_bytes, std::numeric_limits<int>::max())) {
-    return make_error(ErrorKind::resource_exhausted, "ONNX model: {} bytes, at most {} are read", bytes.size(),
-                      max_bytes);
-  }
-  pb::ModelProto model;
-  if (!model.ParseFromArray(bytes.data(), bytes.size())) {
-    return make_error(ErrorKind::parse, "ONNX model: damaged or truncated at {}",
-                      locate_damage(bytes, *pb::ModelProto::descriptor()));
-  }
-  if (!model.has_graph()) {
-    return make_error(ErrorKind::parse, "ONNX model: there is no graph in its {} bytes", bytes.size());
-  }
-  return model;
-}
 
 Opsets opsets_of(const pb::ModelProto& model) {
   Opsets opsets;
@@ -104,6 +87,12 @@ Result<Imported> finish(State& state, graph::Graph whole, std::size_t inputs) {
     if (const auto range = state.ranges.find(id); range != state.ranges.end()) {
       imported.ranges.push_back({static_cast<std::int64_t>(i), range->second.first, range->second.second});
     }
+    if (const auto weight = state.weights.find(id); weight != state.weights.end()) {
+      TensorData& data = weight->second;
+      imported.weights.push_back({static_cast<std::int64_t>(i),
+                                  data.constant ? std::move(data.constant->data) : std::vector<std::byte>(),
+                                  std::move(data.location), data.offset});
+    }
   }
   imported.extents.assign(state.extents.begin(), state.extents.end());
   collect_boundaries(state, imported);
@@ -118,7 +107,7 @@ Result<Imported> finish(State& state, graph::Graph whole, std::size_t inputs) {
 
 Result<Imported> import_onnx(std::string_view bytes, const ImportOptions& options) {
   using namespace onnx;
-  STITCH_ASSIGN(const pb::ModelProto model, parse(bytes, options.max_bytes));
+  STITCH_ASSIGN(const pb::ModelProto model, parse_model(bytes, options.max_bytes));
   const Opsets opsets = opsets_of(model);
   Frame root(model.graph().name());
   State state;

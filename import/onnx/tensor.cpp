@@ -3,6 +3,7 @@
 #include <onnx/onnx_pb.h>
 
 #include <array>
+#include <charconv>
 #include <cstring>
 
 #include "graph/literal.h"
@@ -84,6 +85,18 @@ void append_typed(const pb::TensorProto& tensor, DType dtype, std::vector<std::b
   }
 }
 
+Status read_location(const pb::TensorProto& tensor, TensorData& data) {
+  for (const auto& entry : tensor.external_data()) {
+    if (entry.key() == "location") data.location = entry.value();
+    if (entry.key() != "offset") continue;
+    const std::string& text = entry.value();
+    const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), data.offset);
+    if (failed != std::errc() || end != text.data() + text.size() || data.offset < 0)
+      return make_error(ErrorKind::parse, "tensor '{}': offset '{}' into external data", tensor.name(), text);
+  }
+  return {};
+}
+
 }  // namespace
 
 std::optional<DType> dtype_of(std::int64_t code) {
@@ -104,8 +117,11 @@ Result<TensorData> read_tensor(const pb::TensorProto& tensor) {
   }
   Result<graph::Dims> dims = read_dims(tensor);
   if (!dims) return dims.error().within(place);
-  TensorData result{{*dtype, std::move(*dims)}, std::nullopt};
-  if (tensor.data_location() == pb::TensorProto::EXTERNAL) return result;
+  TensorData result{{*dtype, std::move(*dims)}, std::nullopt, {}, 0};
+  if (tensor.data_location() == pb::TensorProto::EXTERNAL) {
+    STITCH_TRY(read_location(tensor, result));
+    return result;
+  }
   if (tensor.has_segment()) return make_error(ErrorKind::unsupported, "{}: stored in segments", place);
 
   ConstantAttributes constant{result.type, {}};

@@ -27,6 +27,8 @@ std::string type_name(std::int64_t code);
 struct TensorData {
   graph::TensorType type;
   std::optional<graph::ConstantAttributes> constant;
+  std::string location;     ///< of the file that has the elements, where this one has not
+  std::int64_t offset = 0;  ///< bytes into it
 };
 
 /// Errors: unsupported (an element type that the IR lacks), parse (dims and amount of data disagree; the message has

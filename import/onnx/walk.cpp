@@ -46,6 +46,7 @@ Result<Value> add_weight(Scope& scope, const std::string& name, TensorData data)
   Frame& root = *scope.state->root;
   const Value parameter = root.builder.parameter(data.type.dtype, data.type.dims, name);
   if (root.builder.failed()) return root.builder.finish({}).error();
+  if (scope.state->options->keep_weights) scope.state->weights.emplace(parameter.node, data);
   if (data.constant) root.tell(parameter, std::move(*data.constant), Known::constant);
   return scope.frame->import(root, parameter);
 }

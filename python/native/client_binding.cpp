@@ -1,6 +1,5 @@
 #include "python/native/client_binding.h"
 
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
@@ -15,21 +14,18 @@
 
 #include "api/protocol.h"
 #include "client/client.h"
-#include "client/cuda_executor.h"
-#include "client/emulated_executor.h"
 #include "client/plan_handle.h"
-#include "profiler/device/emulated_device.h"
+#include "graph/codec/codec.h"
+#include "python/native/arrays.h"
 #include "python/native/errors.h"
 #include "python/native/fragment_binding.h"
+#include "python/native/open_executor.h"
 
 namespace stitch::python {
 
 namespace nb = nanobind;
 
 namespace {
-
-using Array = nb::ndarray<nb::ro>;
-using WritableArray = nb::ndarray<>;
 
 struct Client {
   std::shared_ptr<client::Client> client;
@@ -38,92 +34,30 @@ struct Client {
 /// A plan with all that it runs on; its client lives as long as it does.
 struct Plan {
   std::shared_ptr<client::Client> client;
-  std::unique_ptr<profiler::Device> device;  ///< of the emulated executor
-  std::unique_ptr<client::Executor> executor;
+  OpenExecutor executor;
   std::vector<graph::TensorType> parameters, results;
   std::unique_ptr<client::PlanHandle> handle;  ///< last: its watcher uses the others
 };
-
-Status open_executor(Plan& plan, const std::string& device, int ordinal) {
-  if (device == "emulated") {
-    plan.device = std::make_unique<profiler::EmulatedDevice>();
-    plan.executor = std::make_unique<client::EmulatedExecutor>(*plan.device);
-    return {};
-  }
-  if (device == "cuda") {
-    STITCH_ASSIGN(plan.executor, client::CudaExecutor::create(ordinal));
-    return {};
-  }
-  return make_error(ErrorKind::invalid_argument, "device '{}' is none: \"emulated\" or \"cuda\"", device);
-}
 
 std::unique_ptr<Plan> fetch(const Client& client, const Fragment& fragment, const std::string& device, int ordinal,
                             std::int64_t deadline_ms, bool improve) {
   auto plan = std::make_unique<Plan>();
   plan->client = client.client;
-  check(open_executor(*plan, device, ordinal));
+  plan->executor = value_of(open_executor(device, ordinal));
   client::FetchOptions options;
   options.deadline_ms = deadline_ms;
   options.improve = improve;
   options.name = fragment.graph.name;
   plan->handle =
-      value_of(client::PlanHandle::fetch(*plan->client, *plan->executor, fragment.graph, std::move(options)));
+      value_of(client::PlanHandle::fetch(*plan->client, *plan->executor.executor, fragment.graph, std::move(options)));
   plan->parameters = plan->handle->parameters();
   plan->results = plan->handle->results();
   return plan;
 }
 
-/// Element types as DLPack has them.
-nb::dlpack::dtype dlpack_type(graph::DType dtype) {
-  using Code = nb::dlpack::dtype_code;
-  const graph::DTypeInfo& info = graph::info(dtype);
-  const auto bits = static_cast<std::uint8_t>(8 * info.bytes);
-  Code code = info.kind == graph::DTypeClass::floating           ? Code::Float
-              : info.kind == graph::DTypeClass::signed_integer   ? Code::Int
-              : info.kind == graph::DTypeClass::unsigned_integer ? Code::UInt
-                                                                 : Code::Bool;
-  if (dtype == graph::DType::bf16) code = Code::Bfloat;
-  return {static_cast<std::uint8_t>(code), bits, 1};
-}
-
-/// That an array is what the plan wants: on the host, of this type, dense and row-major.
-template <class One>
-Status check_array(const One& array, const graph::TensorType& type, const char* kind, std::size_t index) {
-  const auto wrong = [&](const std::string& what) {
-    return make_error(ErrorKind::invalid_argument, "{} {}: {} is wanted, the array is {}", kind, index,
-                      graph::to_string(type), what);
-  };
-  if (array.device_type() != nb::device::cpu::value) return wrong("not in the host's memory");
-  if (array.dtype() != dlpack_type(type.dtype)) return wrong("of another element type");
-  if (static_cast<int>(array.ndim()) != type.rank()) return wrong(fmt::format("of {} dimensions", array.ndim()));
-  std::int64_t stride = 1;
-  for (int d = type.rank(); d-- > 0;) {
-    const auto extent = static_cast<std::int64_t>(array.shape(d));
-    if (extent != type.dims[d]) return wrong(fmt::format("{} in dimension {}", extent, d));
-    if (extent > 1 && array.stride(d) != stride) return wrong("not dense and row-major");
-    stride *= extent;
-  }
-  return {};
-}
-
-template <class Byte, class One>
-std::vector<std::span<Byte>> spans_of(const std::vector<One>& arrays, const std::vector<graph::TensorType>& types,
-                                      const char* kind) {
-  if (arrays.size() != types.size()) {
-    throw Failure{make_error(ErrorKind::invalid_argument, "the plan has {} {}s, {} arrays were given", types.size(),
-                             kind, arrays.size())};
-  }
-  std::vector<std::span<Byte>> spans;
-  for (std::size_t i = 0; i < arrays.size(); ++i) {
-    check(check_array(arrays[i], types[i], kind, i));
-    spans.emplace_back(static_cast<Byte*>(arrays[i].data()), static_cast<std::size_t>(types[i].bytes()));
-  }
-  return spans;
-}
-
 void run(Plan& plan, const std::vector<Array>& parameters, const std::vector<WritableArray>& results) {
-  const auto inputs = spans_of<const std::byte>(parameters, plan.parameters, "parameter");
-  const auto outputs = spans_of<std::byte>(results, plan.results, "result");
+  const auto inputs = spans_of<const std::byte>(parameters, plan.parameters, "plan", "parameter");
+  const auto outputs = spans_of<std::byte>(results, plan.results, "plan", "result");
   nb::gil_scoped_release released;
   check(plan.handle->run(inputs, outputs));
 }
@@ -132,6 +66,21 @@ void launch(Plan& plan, const std::vector<std::uint64_t>& parameters, const std:
             std::uint64_t stream) {
   nb::gil_scoped_release released;
   check(plan.handle->launch(parameters, results, reinterpret_cast<void*>(stream)));
+}
+
+nb::bytes make_program(const Client& client, const Fragment& fragment, std::int64_t deadline_ms, bool improve) {
+  std::string document;
+  {
+    nb::gil_scoped_release released;
+    client::FetchOptions options;
+    options.deadline_ms = deadline_ms;
+    options.improve = improve;
+    options.name = fragment.graph.name;
+    const api::Program program =
+        value_of(client.client->make_program(graph::encode(fragment.graph, graph::Encoding::cbor), options));
+    document = api::encode_program(program, graph::Encoding::cbor);
+  }
+  return nb::bytes(document.data(), document.size());
 }
 
 std::vector<TypeTuple> tuples_of(const std::vector<graph::TensorType>& types) {
@@ -182,7 +131,10 @@ void bind_client(nb::module_& module) {
       .def_prop_ro("server_version", [](const Client& client) { return client.client->server().version; })
       .def("plan", &fetch, nb::arg("fragment"), nb::arg("device") = "emulated", nb::arg("ordinal") = 0,
            nb::arg("deadline_ms") = 10'000, nb::arg("improve") = true, nb::call_guard<nb::gil_scoped_release>(),
-           "Fetches a plan and loads it, waiting up to deadline_ms for the server to find or predict one");
+           "Fetches a plan and loads it, waiting up to deadline_ms for the server to find or predict one")
+      .def("make_program", &make_program, nb::arg("fragment"), nb::arg("deadline_ms") = 60'000,
+           nb::arg("improve") = true,
+           "The program of a whole graph as a CBOR document with its code inside, waiting up to deadline_ms for plans");
 
   nb::class_<Plan>(module, "Plan", "A loaded plan; runs follow one another.")
       .def_prop_ro("parameters", [](const Plan& plan) { return tuples_of(plan.parameters); })

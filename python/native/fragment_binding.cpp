@@ -17,10 +17,28 @@ namespace nb = nanobind;
 
 TypeTuple tuple_of(const graph::TensorType& type) { return {std::string(graph::to_string(type.dtype)), type.dims}; }
 
+Fragment fragment_of(import::Imported imported) {
+  return {std::move(imported.graph), std::move(imported.parameters), std::move(imported.results),
+          std::move(imported.boundaries), std::move(imported.weights)};
+}
+
 namespace {
 
-Fragment fragment_of(import::Imported imported) {
-  return {std::move(imported.graph), std::move(imported.parameters), std::move(imported.results)};
+/// (operator, place, reason) of each.
+nb::list boundaries_of(const Fragment& fragment) {
+  nb::list list;
+  for (const import::Boundary& boundary : fragment.boundaries)
+    list.append(nb::make_tuple(boundary.op, boundary.place, boundary.reason));
+  return list;
+}
+
+/// (parameter, bytes, file, offset) of each; the bytes are empty where a file beside the model has them.
+nb::list weights_of(const Fragment& fragment) {
+  nb::list list;
+  for (const import::Weight& weight : fragment.weights)
+    list.append(nb::make_tuple(weight.parameter, nb::bytes(weight.data.data(), weight.data.size()), weight.location,
+                               weight.offset));
+  return list;
 }
 
 std::vector<TypeTuple> parameter_types(const Fragment& fragment) {
@@ -44,6 +62,8 @@ void bind_fragment(nb::module_& module) {
       .def_prop_ro("results", &result_types, "(element type, extents) of each result")
       .def_prop_ro("parameter_names", [](const Fragment& fragment) { return fragment.parameters; })
       .def_prop_ro("result_names", [](const Fragment& fragment) { return fragment.results; })
+      .def_prop_ro("boundaries", &boundaries_of, "(operator, place, reason) of what nobody here computes")
+      .def_prop_ro("weights", &weights_of, "(parameter, bytes, file, offset) of an ONNX model's initializers")
       .def_prop_ro("operators", [](const Fragment& fragment) { return graph::operator_count(fragment.graph); })
       .def(
           "to_json", [](const Fragment& fragment) { return graph::encode(fragment.graph, graph::Encoding::json); },

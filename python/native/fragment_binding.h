@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "import/imported.h"
 
 namespace stitch::python {
 
@@ -14,7 +15,10 @@ namespace stitch::python {
 struct Fragment {
   graph::Graph graph;
   std::vector<std::string> parameters, results;  ///< names
+  std::vector<import::Boundary> boundaries;      ///< what nobody here computes
+  std::vector<import::Weight> weights;           ///< of ONNX files, where they were asked for
 };
+Fragment fragment_of(import::Imported imported);
 
 /// (element type, extents): ("f32", (8, 768))
 using TypeTuple = std::pair<std::string, std::vector<std::int64_t>>;

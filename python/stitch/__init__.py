@@ -3,12 +3,16 @@
     import numpy, stitch
     plan = stitch.plan("softmax.json")          # a fragment, HLO text or an ONNX model
     y = plan.run(numpy.ones((8, 1024), "float32"))
+    model = stitch.program("model.onnx")        # a whole model: our kernels, and the host's library for products
+    z = model.run({"x": x, "weight": w})
 
-`stitch.torch` is the back end of torch.compile: `torch.compile(model, backend="stitch")`.
+`stitch.torch` is the back end of torch.compile: `torch.compile(model, backend="stitch")`;
+`stitch.onnx` runs ONNX models as onnxruntime does, `stitch.jax` functions of JAX. Each is imported by its name.
 """
 
 from ._native import version as __version__
 from ._plan import Fragment, Plan, fragment, plan
+from ._program import Port, Program, program
 from ._server import connect
 from .errors import (
     CompatibilityError,
@@ -34,6 +38,8 @@ __all__ = [
     "ParseError",
     "Plan",
     "PlanMissing",
+    "Port",
+    "Program",
     "ResourceExhausted",
     "Timeout",
     "Unavailable",
@@ -41,4 +47,5 @@ __all__ = [
     "connect",
     "fragment",
     "plan",
+    "program",
 ]

@@ -22,6 +22,7 @@ _NUMPY_NAMES = {
     "f32": "float32",
     "f64": "float64",
 }
+_ML_NAMES = {"bf16": "bfloat16", "f8e4m3": "float8_e4m3fn", "f8e5m2": "float8_e5m2"}
 
 
 def fragment(source) -> Fragment:
@@ -104,9 +105,22 @@ def _aligned(numpy, shape, dtype):
 def _empty(dtype: str, shape):
     import numpy
 
-    if dtype not in _NUMPY_NAMES:
-        raise errors.Unsupported(f"NumPy has no {dtype}: give arrays for the results (out=)")
-    return _aligned(numpy, tuple(shape), _NUMPY_NAMES[dtype])
+    if dtype in _NUMPY_NAMES:
+        return _aligned(numpy, tuple(shape), _NUMPY_NAMES[dtype])
+    try:
+        import ml_dtypes
+    except ImportError:
+        raise errors.Unsupported(f"NumPy has no {dtype}: install ml_dtypes, or give arrays (out=)") from None
+    return _aligned(numpy, tuple(shape), getattr(ml_dtypes, _ML_NAMES[dtype]))
+
+
+def _bits(array):
+    """An array of a type that DLPack does not take from NumPy (those of ml_dtypes) as unsigned integers."""
+    import numpy
+
+    if isinstance(array, (numpy.ndarray, numpy.generic)) and array.dtype.name in _ML_NAMES.values():
+        return numpy.asarray(array).view(f"uint{8 * array.dtype.itemsize}")
+    return array
 
 
 def _dense(array):

@@ -11,6 +11,7 @@ _FOLDER = tempfile.TemporaryDirectory(prefix="stitch-test-")
 
 
 def pytest_configure(config):
+    config.addinivalue_line("markers", "slow: takes a minute or more")
     # Before stitch is imported by any test: paths are read at every call, but threads outlive fixtures.
     folder = pathlib.Path(_FOLDER.name)
     os.environ["XDG_RUNTIME_DIR"] = str(folder)

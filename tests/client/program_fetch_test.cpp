@@ -109,6 +109,38 @@ void expect_reference(const graph::Graph& model, ProgramRunner& runner) {
   }
 }
 
+TEST_F(ProgramFetchDaemon, AModelThatWasNeverTunedHasAProgram) {
+  const std::string bytes = graph::encode(model, graph::Encoding::cbor);
+  const FetchOptions options{.deadline_ms = 120'000, .improve = false, .name = "layers.cbor"};
+  auto made = client->make_program(bytes, options);
+  ASSERT_TRUE(made.ok()) << made.error().message;
+  EXPECT_EQ(made->model, "layers.cbor");
+  EXPECT_FALSE(made->artifacts.empty());
+  for (const api::ProgramFragment& fragment : made->fragments) EXPECT_TRUE(fragment.plan.has_value());
+  EXPECT_FALSE(client->program(sha256(bytes)).ok()) << "nothing is stored of it but plans";
+
+  // Asked again it has the same plans, which no prediction had to make.
+  const auto again = client->make_program(bytes, options);
+  ASSERT_TRUE(again.ok()) << again.error().message;
+  EXPECT_EQ(again->id, made->id);
+  for (std::size_t i = 0; i < made->fragments.size(); ++i)
+    EXPECT_EQ(again->fragments[i].plan->id, made->fragments[i].plan->id);
+
+  profiler::EmulatedDevice device;
+  EmulatedExecutor executor(device);
+  auto runner = ProgramRunner::open(*std::move(made), executor);
+  ASSERT_TRUE(runner.ok()) << runner.error().message;
+  EXPECT_TRUE((*runner)->fallbacks().empty());
+  expect_reference(model, **runner);
+}
+
+TEST_F(ProgramFetchDaemon, AModelThatCannotBeReadHasNone) {
+  const auto made = client->make_program("HloModule broken", {.name = "broken.hlo.txt"});
+  ASSERT_FALSE(made.ok());
+  EXPECT_EQ(made.error().kind, ErrorKind::parse);
+  EXPECT_THAT(made.error().message, HasSubstr("ENTRY"));
+}
+
 TEST_F(ProgramFetchDaemon, OneRequestHasAllAndItRunsWithoutTheServer) {
   const auto before = client->program(sha256(graph::encode(model, graph::Encoding::json)));
   ASSERT_FALSE(before.ok());

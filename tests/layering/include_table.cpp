@@ -32,6 +32,7 @@ const std::vector<OutsideRule>& outside_rules() {
       {"boost/", {"daemon", "client", "cli"}},
       {"CLI/", {"cli", "daemon", "profiler"}},
       {"spdlog/", {"daemon", "cli"}},
+      {"xla/", {"python"}},
   };
   return rules;
 }

@@ -1,0 +1,121 @@
+"""Whole models on arrays."""
+
+import dataclasses
+import os
+import pathlib
+
+from . import _native, _plan, _server, errors
+
+_FORMAT = b"stitch-program"
+
+
+@dataclasses.dataclass(frozen=True)
+class Port:
+    """An input or output of a program: `dtype` as the fragment format has it ("f32"), `shape` its extents."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+
+
+def _ports(native) -> list[Port]:
+    return [Port(name, dtype, tuple(shape)) for name, (dtype, shape) in native]
+
+
+class Program:
+    """A whole model, loaded on a device: fragments by our kernels, products and convolutions by the host's library.
+
+    Made by `stitch.program`. Safe to use from several threads; runs follow one another.
+    """
+
+    def __init__(self, document: bytes, device: str = "emulated", ordinal: int = 0):
+        self._document = document
+        self._native = _native.Program(document, device, ordinal)
+        self.inputs = _ports(self._native.inputs)
+        self.outputs = _ports(self._native.outputs)
+
+    @property
+    def info(self) -> dict:
+        """What it is: id, steps by kind, launches, labels of plans, bytes of its arena, and what the float64 reference
+        evaluator computes for want of anything else (`fallbacks`: step and reason)."""
+        return self._native.info
+
+    def run(self, *arrays, out=None):
+        """Runs on arrays of the host and waits.
+
+        `arrays`: one per input in their order, or one mapping by their names; NumPy's, or anything with `__dlpack__`.
+        bfloat16 and the 8-bit floats are arrays of ml_dtypes, or of unsigned integers that hold their bits. Results are
+        new NumPy arrays, or `out`; one is returned as such, several as a tuple. Errors: InvalidArgument, KernelError.
+        """
+        if len(arrays) == 1 and isinstance(arrays[0], dict):
+            arrays = self._by_name(arrays[0])
+        results = [_plan._empty(port.dtype, port.shape) for port in self.outputs] if out is None else list(out)
+        self._native.run(
+            [_plan._dense(_plan._bits(array)) for array in arrays], [_plan._bits(result) for result in results]
+        )
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def _by_name(self, given: dict) -> list:
+        names = [port.name for port in self.inputs]
+        for name in given:
+            if name not in names:
+                raise errors.InvalidArgument(f"the program has no input '{name}'; it has {', '.join(names)}")
+        missing = [name for name in names if name not in given]
+        if missing:
+            raise errors.InvalidArgument(f"no array was given for {', '.join(missing)}")
+        return [given[name] for name in names]
+
+    def to_bytes(self) -> bytes:
+        """The program with its code inside (docs/program-format.md): `stitch.program` opens it without a server."""
+        return self._document
+
+    def save(self, path) -> None:
+        """Writes `to_bytes` to a file, which `stitch run` runs, too."""
+        path = pathlib.Path(path)
+        new = path.with_name(f"{path.name}.{os.getpid()}.new")
+        new.write_bytes(self._document)
+        new.replace(path)
+
+
+def _read(source) -> bytes | None:
+    """The document of a program, where the source is one."""
+    if isinstance(source, (str, os.PathLike)) and not str(source).lstrip().startswith("{"):
+        try:
+            source = pathlib.Path(source).read_bytes()
+        except OSError as error:
+            raise errors.InvalidArgument(f"{source}: {error.strerror}") from error
+    if not isinstance(source, (bytes, bytearray, memoryview)):
+        return None
+    data = bytes(source)
+    # CBOR's maps begin so; no ONNX file does.
+    return data if data[:1] and data[0] >> 5 == 5 and _FORMAT in data else None
+
+
+def program(
+    source,
+    *,
+    device: str = "emulated",
+    ordinal: int = 0,
+    deadline_ms: int = 60_000,
+    improve: bool = True,
+    server: str | None = None,
+) -> Program:
+    """A whole model that runs on host memory.
+
+    `source`: a model as `stitch.fragment` takes it (ONNX, HLO text, a graph), or a program's file or bytes
+    (`Program.save`, `stitch run --program`), which needs no server. Weights are inputs. Waits up to `deadline_ms` for
+    plans; with `improve` the server tunes in the background what it had to predict. Errors: Unavailable (no server),
+    Timeout, Unsupported (an operator that nobody here computes; the message names it).
+    """
+    document = _read(source)
+    if document is None:
+        document = make(_plan.fragment(source), deadline_ms=deadline_ms, improve=improve, server=server)
+    return Program(document, device, ordinal)
+
+
+def make(fragment, *, deadline_ms: int, improve: bool, server: str | None) -> bytes:
+    """The document of a graph's program, by a server."""
+    if fragment.boundaries:
+        listed = "; ".join(f"{op} ({place}): {reason}" for op, place, reason in fragment.boundaries)
+        raise errors.Unsupported(f"operators that nobody here computes: {listed}")
+    return _server.shared(server).make_program(fragment, deadline_ms, improve)

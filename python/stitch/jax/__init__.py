@@ -1,0 +1,35 @@
+"""Functions of JAX by Stitch's kernels.
+
+    import jax, stitch.jax
+    step = stitch.jax.jit(loss, device="emulated")
+    jax.jit(jax.value_and_grad(step))(parameters, batch)
+
+What JAX lowers a function to becomes a program, which XLA calls through its foreign-function interface: with all its
+derivatives, batches, loops around it and exports. What is not supported XLA runs itself, and it is said once per
+reason. docs/jax.md has the whole.
+"""
+
+from .. import _native
+from . import _primitive, _report
+from ._jit import jit
+from ._options import list_options
+
+__all__ = ["CUSTOM_CALL", "jit", "list_options", "report", "reset"]
+
+CUSTOM_CALL = _primitive.CUSTOM_CALL
+"""The name of the custom call, for `jax.export.DisabledSafetyCheck.custom_call`."""
+
+
+def report() -> dict:
+    """What was lowered and run since the process began, or since `reset`.
+
+    `programs` that were made, with the `launches` of kernels and the `library_calls` of one run of each, and the steps
+    that only the float64 reference evaluator computes (`reference_steps`); `calls` that were lowered to a program,
+    `runs` of them; what `fell_back` to XLA, by function and reason.
+    """
+    return {**_report.snapshot(), "runs": _native.xla_run_count() - _report.runs_before()}
+
+
+def reset() -> None:
+    """Begins the report's counts anew; programs stay."""
+    _report.reset(_native.xla_run_count())

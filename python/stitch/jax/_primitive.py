@@ -1,0 +1,169 @@
+"""The primitives that stand for functions of ours, with the rules by which JAX's transformations go through them.
+
+A call holds the jaxpr of its function. A transformation makes the jaxpr of what it wants (the batched function, the
+function with what its derivative needs, the derivative, its transpose) and calls that; which calls are left when the
+whole is lowered become programs, and no others are ever made.
+"""
+
+import functools
+
+import jax
+from jax.extend import core
+from jax.interpreters import ad, batching, mlir, xla
+
+from .. import _native, errors
+from . import _programs, _report
+
+CUSTOM_CALL = "stitch_run"
+
+call_p = core.Primitive("stitch_call")
+"""A function: `jaxpr` (without constants), `settings`, `name` for people."""
+linear_p = core.Primitive("stitch_linear_call")
+"""A function that is linear in its arguments behind the first `held`; otherwise as call_p."""
+
+
+def traced(function, *arguments) -> tuple[core.ClosedJaxpr, list]:
+    """The jaxpr of a function of arrays, and the constants that are its first arguments."""
+    closed = jax.make_jaxpr(function)(*arguments)
+    constants = list(closed.consts)
+    if not constants:
+        return closed, constants
+
+    def of_all(*values):
+        held, rest = values[: len(constants)], values[len(constants) :]
+        return core.jaxpr_as_fun(core.ClosedJaxpr(closed.jaxpr, held))(*rest)
+
+    return jax.make_jaxpr(of_all)(*constants, *arguments), constants
+
+
+def _like(avals) -> list[jax.ShapeDtypeStruct]:
+    return [jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type) for aval in avals]
+
+
+def _avals_of(arrays) -> list:
+    return [jax.typeof(array) for array in arrays]
+
+
+def _abstract(*_, jaxpr, **params):
+    return jaxpr.out_avals
+
+
+def _whole(*arguments, jaxpr, **params):
+    """The function itself: what XLA runs where there is no program."""
+    return core.jaxpr_as_fun(jaxpr)(*arguments)
+
+
+_lower_whole = mlir.lower_fun(_whole, multiple_results=True)
+
+
+def _lower_cpu(context, *operands, jaxpr, settings, name, **params):
+    if settings.device != "emulated":
+        return _lower_whole(context, *operands, jaxpr=jaxpr)
+    try:
+        call = _programs.call_of(jaxpr, settings, name)
+    except errors.Error as error:
+        if settings.fallback == "error":
+            raise
+        _report.fell_back(name, str(error))
+        return _lower_whole(context, *operands, jaxpr=jaxpr)
+    _report.count("calls")
+    rule = jax.ffi.ffi_lowering(CUSTOM_CALL)
+    return rule(context, *operands, name=call.name, package=call.package)
+
+
+def _batch(primitive, arguments, dimensions, *, jaxpr, **params):
+    function = jax.vmap(core.jaxpr_as_fun(jaxpr), in_axes=tuple(dimensions), out_axes=0)
+    batched, constants = traced(function, *_like(_avals_of(arguments)))
+    if "held" in params:
+        params["held"] += len(constants)
+    results = primitive.bind(*constants, *arguments, jaxpr=batched, **params)
+    return results, [0] * len(results)
+
+
+def _jvp(primals, tangents, *, jaxpr, held=0, **params):
+    """The function with what its derivative needs is one call, the derivative another."""
+    active = [i for i, tangent in enumerate(tangents) if not isinstance(tangent, ad.Zero)]
+    function = core.jaxpr_as_fun(jaxpr)
+    derivative = None
+
+    def forward(*primals):
+        def of_active(*some):
+            whole = list(primals)
+            for i, value in zip(active, some, strict=True):
+                whole[i] = value
+            return function(*whole)
+
+        nonlocal derivative
+        results, linear = jax.linearize(of_active, *[primals[i] for i in active])
+        needed, derivative = jax.tree.flatten(linear)
+        return [*results, *needed]
+
+    with_needed, constants = traced(forward, *_like(_avals_of(primals)))
+    outputs = call_p.bind(*constants, *primals, jaxpr=with_needed, **params)
+    count = len(jaxpr.out_avals)
+    results, needed = outputs[:count], outputs[count:]
+
+    # Integers have no derivative, and nothing computes one.
+    moving = [i for i, aval in enumerate(jaxpr.out_avals) if jax.dtypes.issubdtype(aval.dtype, jax.numpy.inexact)]
+
+    def apply(*arguments):
+        moved = derivative.unflatten(arguments[: len(needed)])(*arguments[len(needed) :])
+        return [moved[i] for i in moving]
+
+    moved = [ad.Zero(aval.to_tangent_aval()) for aval in jaxpr.out_avals]
+    if moving:
+        some = [tangents[i] for i in active]
+        linear, constants = traced(apply, *_like(_avals_of([*needed, *some])))
+        held = len(constants) + len(needed)
+        values = linear_p.bind(*constants, *needed, *some, jaxpr=linear, held=held, **params)
+        for i, value in zip(moving, values, strict=True):
+            moved[i] = value
+    return results, moved
+
+
+def _transpose(cotangents, *arguments, jaxpr, held, **params):
+    """The transpose in the arguments that are not known is a call of the known ones and the cotangents."""
+    unknown = [i for i, argument in enumerate(arguments) if ad.is_undefined_primal(argument)]
+    known = [i for i in range(held)]
+    avals = jaxpr.in_avals
+    cotangents = [ad.instantiate_zeros(cotangent) for cotangent in cotangents]
+    function = core.jaxpr_as_fun(jaxpr)
+
+    def backward(*given):
+        values, some = given[: len(known)], given[len(known) :]
+
+        def of_unknown(*moved):
+            whole = [jax.numpy.zeros(aval.shape, aval.dtype) for aval in avals]
+            whole[:held] = values
+            for i, value in zip(unknown, moved, strict=True):
+                whole[i] = value
+            return function(*whole)
+
+        return jax.linear_transpose(of_unknown, *_like([avals[i] for i in unknown]))(list(some))
+
+    values = [arguments[i] for i in known]
+    back, constants = traced(backward, *_like(_avals_of([*values, *cotangents])))
+    moved = call_p.bind(*constants, *values, *cotangents, jaxpr=back, **params)
+    result = [None] * len(arguments)
+    for i, value in zip(unknown, moved, strict=True):
+        result[i] = value
+    return result
+
+
+def _install() -> None:
+    for primitive in (call_p, linear_p):
+        primitive.multiple_results = True
+        primitive.def_impl(functools.partial(xla.apply_primitive, primitive))
+        primitive.def_abstract_eval(_abstract)
+        batching.primitive_batchers[primitive] = functools.partial(_batch, primitive)
+        ad.primitive_jvps[primitive] = _jvp
+        # On other platforms there is no handler of ours: XLA runs the function.
+        mlir.register_lowering(primitive, _lower_whole)
+        mlir.register_lowering(primitive, _lower_cpu, platform="cpu")
+    ad.primitive_transposes[linear_p] = _transpose
+    handler = _native.xla_handler()
+    if handler is not None:
+        jax.ffi.register_ffi_target(CUSTOM_CALL, handler, platform="cpu")
+
+
+_install()

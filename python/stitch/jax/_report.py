@@ -1,0 +1,45 @@
+"""What `stitch.jax` did: counted for `report`, said once per reason."""
+
+import logging
+import threading
+
+log = logging.getLogger("stitch.jax")
+
+_lock = threading.Lock()
+_numbers = dict.fromkeys(("programs", "launches", "library_calls", "reference_steps", "calls"), 0)
+_fell_back: dict = {}
+_runs_before = 0
+
+
+def reset(runs: int) -> None:
+    """Forgets all counts, the runs until now too; reasons are said anew."""
+    global _runs_before
+    with _lock:
+        for name in _numbers:
+            _numbers[name] = 0
+        _fell_back.clear()
+        _runs_before = runs
+
+
+def runs_before() -> int:
+    return _runs_before
+
+
+def count(name: str, by: int = 1) -> None:
+    with _lock:
+        _numbers[name] += by
+
+
+def fell_back(function: str, reason: str) -> None:
+    """A function that XLA runs itself; said when it is the first for its reason."""
+    with _lock:
+        entry = _fell_back.setdefault(reason, {"function": function, "reason": reason, "count": 0})
+        entry["count"] += 1
+        first = entry["count"] == 1
+    if first:
+        log.warning("XLA runs %s: %s", function, reason)
+
+
+def snapshot() -> dict:
+    with _lock:
+        return {**_numbers, "fell_back": [dict(entry) for entry in _fell_back.values()]}

@@ -1,0 +1,207 @@
+"""An ONNX file, and the programs that are made of it for the shapes of its inputs."""
+
+import collections
+import os
+import pathlib
+import threading
+
+import numpy
+
+from .. import _native, _plan, _program, errors
+from . import _types
+from ._errors import InvalidArgument, NoSuchFile, translated
+
+# What the importer says of an operator whose input it has to know (a shape, an axis, a limit, a scale).
+_UNKNOWN = "must be known when the model is read"
+
+# Which inputs may be such ones, first by integers and, where these do not do, by few floats too: (kinds, dimensions,
+# elements). Every set of their values has a program of its own.
+_KNOWN = ((), (("iub", 32, 4096),), (("iub", 32, 4096), ("f", 1, 16)))
+
+
+def unknown_only(fragment) -> bool:
+    """Whether all that the graph lacks are operators that would be there if the values of inputs were known."""
+    return bool(fragment.boundaries) and all(_UNKNOWN in reason for _, _, reason in fragment.boundaries)
+
+
+class Prepared:
+    """A program for one set of shapes, with the weights that it takes besides the feeds."""
+
+    def __init__(self, program: _program.Program, names: list[str], weights: dict):
+        self.program = program
+        self._arrays = [weights.get(i) for i in range(len(names))]
+        self._names = names
+
+    def run(self, feeds: dict) -> list:
+        arrays = [feeds[name] if held is None else held for name, held in zip(self._names, self._arrays, strict=True)]
+        results = self.program.run(*arrays)
+        return list(results) if isinstance(results, tuple) else [results]
+
+
+class Model:
+    """A file's bytes and the programs made of them, the latest used ones kept. Safe to use from several threads."""
+
+    def __init__(self, data: bytes, folder: pathlib.Path | None, options, initializers: dict):
+        self._data = data
+        self._folder = folder
+        self._options = options
+        self._initializers = initializers
+        self._level = 0  # of _KNOWN: which inputs' values the graph needs
+        self._prepared: collections.OrderedDict = collections.OrderedDict()
+        self._lock = threading.Lock()
+        with translated():
+            self.ports = _native.onnx_ports(data)
+
+    def extents_of(self, feeds: dict) -> dict:
+        """The extents of the open dimensions, by name. Errors: InvalidArgument (one name, two extents)."""
+        extents: dict = {}
+        for name, _, _, shape in self.ports["inputs"]:
+            for position, declared in enumerate(shape or []):
+                if isinstance(declared, int):
+                    continue
+                key = declared or f"{name}.{position}"
+                found = feeds[name].shape[position]
+                if extents.setdefault(key, found) != found:
+                    raise InvalidArgument(
+                        f"Got invalid dimensions for input: {name} for the following indices\n index: {position} Got:"
+                        f" {found} Expected: {extents[key]} ('{key}' of an input before)"
+                    )
+        return extents
+
+    def read(self, extents: dict, feeds: dict | None = None):
+        """The graph for these extents; `feeds`: small inputs whose values it may depend on."""
+        known = {
+            name: (_types.ours_of_array(array), list(array.shape), numpy.ascontiguousarray(array).tobytes())
+            for name, array in self._small(feeds or {}).items()
+        }
+        with translated(reading=True):
+            return _native.read_onnx(self._data, extents, known, True)
+
+    def _small(self, feeds: dict) -> dict:
+        unranked = {name for name, _, _, shape in self.ports["inputs"] if shape is None}
+
+        def known(array) -> bool:
+            return any(
+                array.dtype.kind in kinds and array.ndim <= rank and array.size <= most
+                for kinds, rank, most in _KNOWN[self._level]
+            )
+
+        return {name: array for name, array in feeds.items() if name in unranked or known(array)}
+
+    def _learn(self) -> bool:
+        """Takes the values of more inputs to be known; whether there are more."""
+        if self._level + 1 == len(_KNOWN):
+            return False
+        self._level += 1
+        return True
+
+    def prepared(self, feeds: dict) -> Prepared:
+        """The program for the feeds' shapes, made where there is none yet. Errors: those of `_errors.translated`."""
+        with self._lock:
+            while True:
+                extents = self.extents_of(feeds)
+                values = tuple((name, array.shape, array.tobytes()) for name, array in self._small(feeds).items())
+                key = (tuple(extents.items()), values)
+                if key in self._prepared:
+                    self._prepared.move_to_end(key)
+                    return self._prepared[key]
+                try:
+                    fragment = self.read(extents, feeds)
+                except errors.Error as error:
+                    if _UNKNOWN in str(error) and self._learn():
+                        continue
+                    raise
+                if unknown_only(fragment) and self._learn():
+                    continue
+                return self._keep(key, self.prepare(fragment))
+
+    def prepare_fixed(self, extents: dict) -> bool:
+        """Makes the program ahead of the first run, where shapes are fixed and no values are needed; whether it did."""
+        for name, _, _, shape in self.ports["inputs"]:
+            if shape is None:
+                return False
+            for position, declared in enumerate(shape):
+                if not isinstance(declared, int) and (declared or f"{name}.{position}") not in extents:
+                    return False
+        with self._lock:
+            try:
+                fragment = self.read(extents)
+            except errors.Error as error:
+                if _UNKNOWN in str(error):
+                    return False
+                raise
+            if unknown_only(fragment):
+                return False
+            self._keep((tuple(self._fixed(extents).items()), ()), self.prepare(fragment))
+        return True
+
+    def _fixed(self, extents: dict) -> dict:
+        """Of given extents those of dimensions that the inputs have, in the order of `extents_of`."""
+        found: dict = {}
+        for name, _, _, shape in self.ports["inputs"]:
+            for position, declared in enumerate(shape):
+                if not isinstance(declared, int):
+                    found[declared or f"{name}.{position}"] = extents[declared or f"{name}.{position}"]
+        return found
+
+    def latest(self) -> Prepared | None:
+        """What was made or used last."""
+        with self._lock:
+            return next(reversed(self._prepared.values()), None)
+
+    def _keep(self, key, prepared: Prepared) -> Prepared:
+        self._prepared[key] = prepared
+        while len(self._prepared) > self._options.programs:
+            self._prepared.popitem(last=False)
+        return prepared
+
+    def prepare(self, fragment) -> Prepared:
+        options = self._options
+        with translated():
+            document = _program.make(
+                fragment, deadline_ms=options.deadline_ms, improve=options.improve, server=options.server
+            )
+            program = _program.Program(document, options.device, options.device_id)
+        return Prepared(program, list(fragment.parameter_names), self._weights(fragment))
+
+    def _weights(self, fragment) -> dict:
+        """The contents of parameters that are initializers, by position."""
+        result = {}
+        for position, data, location, offset in fragment.weights:
+            name = fragment.parameter_names[position]
+            dtype, shape = fragment.parameters[position]
+            given = self._initializers.get(name)
+            if given is not None:
+                given = numpy.asarray(given)
+                if _types.ours_of_array(given) != dtype or list(given.shape) != list(shape):
+                    raise InvalidArgument(
+                        f"initializer '{name}': {dtype}{list(shape)} is wanted, not {given.dtype}{list(given.shape)}"
+                    )
+                result[position] = _plan._dense(given)
+                continue
+            wanted = _types.numpy_of(dtype)
+            if location:
+                data = self._external(name, location, offset, int(numpy.prod(shape)) * wanted.itemsize)
+            # Aligned once, here, so that no run copies it.
+            result[position] = _plan._dense(numpy.frombuffer(data, wanted).reshape(shape))
+        return result
+
+    def _external(self, name: str, location: str, offset: int, size: int) -> bytes:
+        """`size` bytes of a file beside the model. Files elsewhere are refused: a model is what a stranger sent."""
+        if self._folder is None:
+            raise InvalidArgument(
+                f"initializer '{name}' is in the file '{location}', and the model came as bytes: give its path,"
+                " session.model_external_initializers_file_folder_path, or SessionOptions.add_external_initializers"
+            )
+        if os.path.isabs(location) or ".." in pathlib.PurePath(location).parts:
+            raise InvalidArgument(f"initializer '{name}': the file '{location}' is not beside the model")
+        path = self._folder / location
+        try:
+            with open(path, "rb") as file:
+                file.seek(offset)
+                data = file.read(size)
+        except OSError as error:
+            raise NoSuchFile(f"initializer '{name}': {path}: {error.strerror}") from error
+        if len(data) != size:
+            raise InvalidArgument(f"initializer '{name}': {path} has {len(data)} of its {size} bytes at {offset}")
+        return data

@@ -1,0 +1,250 @@
+"""SessionOptions and RunOptions with onnxruntime's names; a name that neither has is refused with the nearest."""
+
+import dataclasses
+import difflib
+import enum
+import os
+
+from ._errors import InvalidArgument, NotImplemented
+from ._values import OrtValue
+
+
+class GraphOptimizationLevel(enum.IntEnum):
+    """Kept and not looked at: what Stitch fuses does not change what a model means."""
+
+    ORT_DISABLE_ALL = 0
+    ORT_ENABLE_BASIC = 1
+    ORT_ENABLE_EXTENDED = 2
+    ORT_ENABLE_LAYOUT = 3
+    ORT_ENABLE_ALL = 99
+
+
+class ExecutionMode(enum.IntEnum):
+    ORT_SEQUENTIAL = 0
+    ORT_PARALLEL = 1
+
+
+class ExecutionOrder(enum.IntEnum):
+    DEFAULT = 0
+    PRIORITY_BASED = 1
+    MEMORY_EFFICIENT = 2
+
+
+# onnxruntime's keys (onnxruntime_session_options_config_keys.h) that a session here takes. Those in _USED change what
+# it does; the others are about how onnxruntime's own kernels and arenas work, and there is nothing here for them to do.
+_USED = (
+    "session.disable_cpu_ep_fallback",
+    "session.load_model_format",
+    "session.model_external_initializers_file_folder_path",
+)
+_NOTHING_HERE = (
+    "ep.context_embed_mode",
+    "mlas.disable_kleidiai",
+    "mlas.enable_gemm_fastmath_arm64_bfloat16",
+    "optimization.disable_specified_optimizers",
+    "optimization.enable_cast_chain_elimination",
+    "optimization.enable_gelu_approximation",
+    "optimization.enable_memory_optimizer",
+    "optimization.memory_optimizer_config",
+    "optimization.minimal_build_optimizations",
+    "session.allow_released_opsets_only",
+    "session.debug_layout_transformation",
+    "session.disable_aot_function_inlining",
+    "session.disable_double_qdq_remover",
+    "session.disable_prepacking",
+    "session.disable_quant_qdq",
+    "session.dynamic_block_base",
+    "session.enable_dq_matmulnbits_fusion",
+    "session.enable_gemm_fastmath",
+    "session.enable_quant_qdq_cleanup",
+    "session.force_spinning_stop",
+    "session.inter_op.allow_spinning",
+    "session.intra_op.allow_spinning",
+    "session.intra_op_thread_affinities",
+    "session.qdqisint8allowed",
+    "session.save_model_format",
+    "session.set_denormal_as_zero",
+    "session.use_device_allocator_for_initializers",
+    "session.use_env_allocators",
+    "session.use_memory_mapped_ort_model",
+    "session.use_ort_model_bytes_directly",
+    "session.use_ort_model_bytes_for_initializers",
+    "session.x64quantprecision",
+)
+_RUN_KEYS = (
+    "disable_synchronize_execution_providers",
+    "gpu_graph_id",
+    "memory.enable_memory_arena_shrinkage",
+)
+
+
+def nearest(word: str, words) -> str:
+    close = difflib.get_close_matches(word, words, n=1, cutoff=0.4)
+    return f" (did you mean '{close[0]}'?)" if close else ""
+
+
+def list_session_config_entries() -> list[str]:
+    """Keys that `SessionOptions.add_session_config_entry` takes."""
+    return sorted([*_USED, *_NOTHING_HERE])
+
+
+class _Entries:
+    """What both kinds of options have: attributes of fixed names, and entries of fixed keys."""
+
+    _defaults: dict = {}
+    _keys: tuple = ()
+    _whose = ""
+
+    def __init__(self):
+        object.__setattr__(self, "_entries", {})
+        for name, value in self._defaults.items():
+            object.__setattr__(self, name, value)
+
+    def __setattr__(self, name, value):
+        if name not in self._defaults:
+            raise AttributeError(f"{self._whose} has no attribute '{name}'{nearest(name, self._defaults)}")
+        object.__setattr__(self, name, value)
+
+    def _add(self, key: str, value: str) -> None:
+        if not isinstance(key, str) or not isinstance(value, str):
+            raise TypeError(f"{self._whose}: keys and values are text, not {key!r}: {value!r}")
+        if key not in self._keys:
+            raise InvalidArgument(f"{self._whose} has no configuration key '{key}'{nearest(key, self._keys)}")
+        self._entries[key] = value
+
+    def _get(self, key: str) -> str:
+        if key not in self._entries:
+            raise RuntimeError(f"{self._whose} does not have configuration with key: {key}")
+        return self._entries[key]
+
+
+class SessionOptions(_Entries):
+    """As onnxruntime's. What is about its threads, arenas and passes is kept and changes nothing here."""
+
+    _whose = "SessionOptions"
+    _keys = (*_USED, *_NOTHING_HERE)
+    _defaults = {
+        "enable_cpu_mem_arena": True,
+        "enable_mem_pattern": True,
+        "enable_mem_reuse": True,
+        "enable_profiling": False,
+        "execution_mode": ExecutionMode.ORT_SEQUENTIAL,
+        "execution_order": ExecutionOrder.DEFAULT,
+        "graph_optimization_level": GraphOptimizationLevel.ORT_ENABLE_ALL,
+        "inter_op_num_threads": 0,
+        "intra_op_num_threads": 0,
+        "log_severity_level": 2,
+        "log_verbosity_level": 0,
+        "logid": "",
+        "optimized_model_filepath": "",
+        "profile_file_prefix": "onnxruntime_profile_",
+        "use_deterministic_compute": False,
+        "use_per_session_threads": True,
+    }
+
+    def __init__(self):
+        super().__init__()
+        object.__setattr__(self, "_extents", {})
+        object.__setattr__(self, "_initializers", {})
+
+    def add_session_config_entry(self, key: str, value: str) -> None:
+        """Errors: InvalidArgument for a key that is none, with the nearest."""
+        self._add(key, value)
+
+    def get_session_config_entry(self, key: str) -> str:
+        return self._get(key)
+
+    def add_free_dimension_override_by_name(self, name: str, extent: int) -> None:
+        """Fixes an open dimension, so that the program is made with the session and not by its first run."""
+        if extent < 0:
+            raise InvalidArgument(f"dimension '{name}': {extent} is no extent")
+        self._extents[name] = int(extent)
+
+    def add_free_dimension_override_by_denotation(self, denotation: str, extent: int) -> None:
+        raise NotImplemented("dimensions by denotation: use add_free_dimension_override_by_name")
+
+    def add_initializer(self, name: str, value) -> None:
+        """An initializer's contents in the place of what the model has, or of a file beside it."""
+        self._initializers[name] = value.numpy() if isinstance(value, OrtValue) else value
+
+    def add_external_initializers(self, names, values) -> None:
+        if len(names) != len(values):
+            raise InvalidArgument(f"{len(names)} names and {len(values)} values of initializers")
+        for name, value in zip(names, values, strict=True):
+            self.add_initializer(name, value)
+
+    def register_custom_ops_library(self, path: str) -> None:
+        raise NotImplemented(f"operators of other libraries ({path}): nobody here computes them")
+
+
+class RunOptions(_Entries):
+    """As onnxruntime's; `terminate` is looked at when a run begins."""
+
+    _whose = "RunOptions"
+    _keys = _RUN_KEYS
+    _defaults = {
+        "log_severity_level": 2,
+        "log_verbosity_level": 0,
+        "logid": "",
+        "only_execute_path_to_fetches": False,
+        "terminate": False,
+        "training_mode": False,
+    }
+
+    def add_run_config_entry(self, key: str, value: str) -> None:
+        """Errors: InvalidArgument for a key that is none, with the nearest."""
+        self._add(key, value)
+
+    def get_run_config_entry(self, key: str) -> str:
+        return self._get(key)
+
+
+@dataclasses.dataclass(frozen=True)
+class ProviderOptions:
+    """Options of StitchExecutionProvider; each field is one."""
+
+    device: str = "emulated"
+    """Where kernels run: "emulated", on the host's memory; "cuda": on a GPU, with copies to and from it."""
+    device_id: int = 0
+    """Of several GPUs."""
+    deadline_ms: int = 60_000
+    """How long a session, or the first run with new shapes, waits for plans."""
+    improve: bool = True
+    """Whether the server tunes in the background what it had to predict."""
+    server: str | None = None
+    """Address of a stitchd; by default $STITCH_SERVER, else the user's own, started where none answers."""
+    programs: int = 16
+    """How many programs a session keeps, one per set of shapes; more than that and the oldest is made anew."""
+
+
+def list_provider_options() -> list[str]:
+    """Names that `provider_options` may have."""
+    return [field.name for field in dataclasses.fields(ProviderOptions)]
+
+
+def provider_options(given: dict) -> ProviderOptions:
+    """Values may be text, as onnxruntime has them. Errors: InvalidArgument, naming the nearest option."""
+    values = {"device": os.environ["STITCH_DEVICE"]} if os.environ.get("STITCH_DEVICE") else {}
+    for name, value in given.items():
+        if name not in list_provider_options():
+            near = nearest(name, list_provider_options())
+            raise InvalidArgument(f"StitchExecutionProvider has no option '{name}'{near}")
+        default = getattr(ProviderOptions, name)
+        values[name] = _converted(name, value, default)
+    if values.get("device", "emulated") not in ("emulated", "cuda"):
+        raise InvalidArgument(f"option 'device': '{values['device']}' is neither emulated nor cuda")
+    return ProviderOptions(**values)
+
+
+def _converted(name: str, value, default):
+    if isinstance(default, bool):
+        if str(value).lower() not in ("0", "1", "true", "false"):
+            raise InvalidArgument(f"option '{name}': expected true or false, found {value!r}")
+        return str(value).lower() in ("1", "true")
+    if isinstance(default, int):
+        if not str(value).isdigit():
+            raise InvalidArgument(f"option '{name}': expected a number, found {value!r}")
+        return int(value)
+    if value is not None and not isinstance(value, str):
+        raise InvalidArgument(f"option '{name}': expected text, found {value!r}")
+    return value

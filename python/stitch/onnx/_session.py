@@ -1,0 +1,351 @@
+"""InferenceSession, with onnxruntime's signatures."""
+
+import dataclasses
+import json
+import logging
+import os
+import pathlib
+import threading
+import time
+import warnings
+
+import numpy
+
+from . import _options, _types
+from ._errors import EPFail, Fail, InvalidArgument, NoSuchFile, NotImplemented
+from ._model import _UNKNOWN, Model
+from ._options import RunOptions, SessionOptions
+from ._values import IOBinding, OrtValue
+
+log = logging.getLogger("stitch.onnx")
+
+_OURS, _THEIRS = "StitchExecutionProvider", "CPUExecutionProvider"
+_said: set = set()
+
+
+@dataclasses.dataclass(frozen=True)
+class NodeArg:
+    """An input or output: `type` as "tensor(float)"; open extents are names or None."""
+
+    name: str
+    type: str
+    shape: list
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelMetadata:
+    """What a model's file says of itself."""
+
+    producer_name: str
+    graph_name: str
+    domain: str
+    description: str
+    graph_description: str
+    version: int
+    custom_metadata_map: dict
+
+
+def get_available_providers() -> list[str]:
+    """StitchExecutionProvider, and CPUExecutionProvider where onnxruntime is installed to run what is not supported."""
+    return [_OURS, _THEIRS] if _onnxruntime() else [_OURS]
+
+
+get_all_providers = get_available_providers
+
+
+def get_device() -> str:
+    return "CPU"
+
+
+def _onnxruntime():
+    try:
+        import onnxruntime
+    except ImportError:
+        return None
+    return onnxruntime
+
+
+class InferenceSession:
+    """A model that runs on NumPy arrays.
+
+    `path_or_bytes`, `sess_options`, `providers` and `provider_options` as onnxruntime's. The provider is
+    StitchExecutionProvider, with the options that `list_provider_options` names. With CPUExecutionProvider behind it a
+    model that nobody here computes is run by onnxruntime, if that is installed, and it is said once per reason;
+    without, or with session.disable_cpu_ep_fallback, that is an exception which names the operator.
+
+    Where all extents are known the program is made here; otherwise the first run with new shapes makes it. Safe to use
+    from several threads. Errors: NoSuchFile, InvalidProtobuf, InvalidGraph, NotImplemented, EngineError (no server),
+    Fail (no plan within the deadline).
+    """
+
+    def __init__(self, path_or_bytes, sess_options=None, providers=None, provider_options=None, **kwargs):
+        for name in kwargs:
+            if name not in ("disabled_optimizers", "enable_fallback"):
+                known = ("sess_options", "providers", "provider_options", "disabled_optimizers", "enable_fallback")
+                raise TypeError(f"InferenceSession has no argument '{name}'{_options.nearest(name, known)}")
+        self._sess_options = sess_options if sess_options is not None else SessionOptions()
+        if not isinstance(self._sess_options, SessionOptions):
+            raise TypeError(f"sess_options is a stitch.onnx.SessionOptions, not {type(sess_options).__name__}")
+        data, folder = self._source(path_or_bytes)
+        self._providers, self._provider_options = _providers(providers, provider_options)
+        options = _options.provider_options(self._provider_options.get(_OURS, {}))
+        self._model = Model(data, folder, options, self._sess_options._initializers)
+        self._inputs = [_node(port) for port in self._model.ports["inputs"]]
+        self._outputs = [_node(port) for port in self._model.ports["outputs"]]
+        self._path_or_bytes = path_or_bytes
+        self._theirs = None
+        self._events: list = []
+        self._began = time.perf_counter_ns()
+        self._lock = threading.Lock()
+        self._begin()
+
+    def _source(self, source) -> tuple[bytes, pathlib.Path | None]:
+        folder = self._sess_options._entries.get("session.model_external_initializers_file_folder_path")
+        if self._sess_options._entries.get("session.load_model_format", "ONNX") != "ONNX":
+            raise NotImplemented("session.load_model_format: only ONNX files are read")
+        if isinstance(source, (bytes, bytearray, memoryview)):
+            return bytes(source), pathlib.Path(folder) if folder else None
+        if not isinstance(source, (str, os.PathLike)):
+            raise TypeError(f"Unable to load from type '{type(source)}'")
+        path = pathlib.Path(source)
+        try:
+            return path.read_bytes(), pathlib.Path(folder) if folder else path.parent
+        except OSError as error:
+            raise NoSuchFile(f"Load model from {path} failed: {error.strerror}") from error
+
+    def _begin(self) -> None:
+        """Makes the program if that can be done now, and finds what nobody here computes."""
+        try:
+            for port in [*self._inputs, *self._outputs]:
+                if not port.type.startswith("tensor(") and port.type:
+                    raise NotImplemented(f"'{port.name}' is a {port.type}: only tensors are handled")
+            fixed = self._sess_options._extents
+            if not self._model.prepare_fixed(fixed):
+                self._look_for_boundaries(fixed)
+        except NotImplemented as error:
+            self._fall_back(error)
+
+    def _look_for_boundaries(self, extents: dict) -> None:
+        """Operators without a rule do not depend on extents: with any that will do, they are found before a run."""
+        try:
+            fragment = self._model.read(extents)
+        except NotImplemented as error:
+            if "there is no rule" in str(error):
+                raise
+            return
+        except (InvalidArgument, Fail):
+            return
+        for op, place, reason in fragment.boundaries:
+            if _UNKNOWN not in reason:
+                raise NotImplemented(f"{op} ({place}): {reason}")
+
+    def _fall_back(self, error: NotImplemented) -> None:
+        asked = _THEIRS in self._providers
+        if asked and self._sess_options._entries.get("session.disable_cpu_ep_fallback") == "1":
+            raise EPFail(f"session.disable_cpu_ep_fallback is set, and {error}") from error
+        onnxruntime = _onnxruntime() if asked else None
+        if onnxruntime is None:
+            if asked:
+                raise NotImplemented(f"{error}; onnxruntime, which is to run it instead, is not installed") from error
+            raise error
+        source = self._path_or_bytes
+        self._theirs = onnxruntime.InferenceSession(
+            os.fspath(source) if isinstance(source, os.PathLike) else source, providers=[_THEIRS]
+        )
+        self._providers = [_THEIRS]
+        if str(error) not in _said:
+            _said.add(str(error))
+            log.warning("onnxruntime runs the model: %s", error)
+
+    # ---- what the model is
+
+    def get_inputs(self) -> list[NodeArg]:
+        """Those that have to be fed."""
+        return list(self._inputs)
+
+    def get_outputs(self) -> list[NodeArg]:
+        return list(self._outputs)
+
+    def get_overridable_initializers(self) -> list[NodeArg]:
+        """None: a graph may hold for the contents that its initializers have."""
+        return []
+
+    def get_modelmeta(self) -> ModelMetadata:
+        ports = self._model.ports
+        return ModelMetadata(
+            ports["producer"],
+            ports["graph"],
+            ports["domain"],
+            ports["description"],
+            ports["graph_description"],
+            ports["version"],
+            ports["metadata"],
+        )
+
+    def get_providers(self) -> list[str]:
+        return list(self._providers)
+
+    def get_provider_options(self) -> dict:
+        return {name: dict(self._provider_options.get(name, {})) for name in self._providers}
+
+    def get_session_options(self) -> SessionOptions:
+        return self._sess_options
+
+    def disable_fallback(self) -> None:
+        """Nothing to do: what a session falls back to is decided when it begins."""
+
+    def enable_fallback(self) -> None:
+        """Nothing to do, likewise."""
+
+    # ---- runs
+
+    def run(self, output_names, input_feed, run_options=None) -> list:
+        """The outputs of these names (None or none: all) for the feeds, as NumPy arrays.
+
+        `input_feed`: arrays, or OrtValues, by name. Errors: ValueError (an input without a feed), InvalidArgument (a
+        name, shape or type that the model has not), NotImplemented, RuntimeException (a kernel faulted).
+        """
+        if run_options is not None:
+            if not isinstance(run_options, RunOptions):
+                raise TypeError(f"run_options is a stitch.onnx.RunOptions, not {type(run_options).__name__}")
+            if run_options.terminate:
+                raise Fail("Exiting due to terminate flag being set to true.")
+        feeds = self._checked(input_feed)
+        wanted = [output.name for output in self._outputs]
+        for name in output_names or []:
+            if name not in wanted:
+                raise InvalidArgument(f"Invalid output name:{name}{_options.nearest(name, wanted)}")
+        began = time.perf_counter_ns()
+        results = self._results(feeds)
+        if self._sess_options.enable_profiling:
+            self._record("model_run", began)
+        return [results[wanted.index(name)] for name in output_names] if output_names else results
+
+    def _results(self, feeds: dict) -> list:
+        if self._theirs is None:
+            try:
+                prepared = self._model.prepared(feeds)
+            except NotImplemented as error:
+                with self._lock:
+                    if self._theirs is None:
+                        self._fall_back(error)
+            else:
+                return prepared.run(feeds)
+        return self._theirs.run(None, feeds)
+
+    def _checked(self, input_feed) -> dict:
+        names = [port.name for port in self._inputs]
+        missing = [name for name in names if name not in input_feed.keys()]
+        if missing:
+            raise ValueError(f"Required inputs ({missing}) are missing from input feed ({list(input_feed.keys())}).")
+        for name in input_feed.keys():
+            if name not in names:
+                raise InvalidArgument(f"Invalid input name: {name}{_options.nearest(name, names)}")
+        feeds = {}
+        for port, (name, _, _, shape) in zip(self._inputs, self._model.ports["inputs"], strict=True):
+            feeds[name] = _array_of(port, input_feed[name])
+            if shape is not None:
+                _check_shape(name, feeds[name].shape, shape)
+        return feeds
+
+    def run_with_ort_values(self, output_names, input_dict_ort_values, run_options=None) -> list[OrtValue]:
+        return [OrtValue(result) for result in self.run(output_names, input_dict_ort_values, run_options)]
+
+    def io_binding(self) -> IOBinding:
+        return IOBinding(self)
+
+    def run_with_iobinding(self, iobinding: IOBinding, run_options=None) -> None:
+        iobinding._run(run_options)
+
+    def info(self) -> dict | None:
+        """What the program used last is (`stitch.Program.info`); None before the first, or where onnxruntime runs."""
+        prepared = self._model.latest()
+        return None if prepared is None or self._theirs is not None else prepared.program.info
+
+    def _record(self, name: str, began: int) -> None:
+        with self._lock:
+            self._events.append(
+                {
+                    "cat": "Session",
+                    "pid": os.getpid(),
+                    "tid": threading.get_native_id(),
+                    "ph": "X",
+                    "name": name,
+                    "ts": (began - self._began) // 1000,
+                    "dur": (time.perf_counter_ns() - began) // 1000,
+                    "args": {},
+                }
+            )
+
+    def end_profiling(self) -> str:
+        """Writes the runs since the session began as a trace of Chrome's (host time, that of the emulated device
+        included: no time of a GPU) and returns the file's name; "" where profiling is not enabled."""
+        if not self._sess_options.enable_profiling:
+            return ""
+        path = f"{self._sess_options.profile_file_prefix}_{time.strftime('%Y-%m-%d_%H-%M-%S')}.json"
+        with self._lock:
+            pathlib.Path(path).write_text(json.dumps(self._events))
+            self._events = []
+        return path
+
+
+def _node(port: tuple) -> NodeArg:
+    name, kind, element, shape = port
+    return NodeArg(name, _types.type_text(kind, element), list(shape or []))
+
+
+def _providers(providers, options) -> tuple[list[str], dict]:
+    """Names and their options. A provider that is not there is left out with a warning, as onnxruntime does."""
+    if providers is None:
+        providers = [_OURS]
+    if options is not None and len(options) != len(providers):
+        raise ValueError("'providers' and 'provider_options' should be the same length if both are given.")
+    names, chosen = [], {}
+    for i, entry in enumerate(providers):
+        name, given = (entry, {}) if isinstance(entry, str) else entry
+        given = dict(given, **(options[i] if options else {}))
+        if name not in (_OURS, _THEIRS):
+            warnings.warn(
+                f"Specified provider '{name}' is not in available provider names. Available providers:"
+                f" '{', '.join(get_available_providers())}'{_options.nearest(name, (_OURS, _THEIRS))}",
+                stacklevel=3,
+            )
+            continue
+        names.append(name)
+        chosen[name] = given
+    if _OURS not in names:
+        names.insert(0, _OURS)
+    return names, chosen
+
+
+def _array_of(port: NodeArg, value) -> numpy.ndarray:
+    if isinstance(value, OrtValue):
+        value = value.numpy()
+    if not isinstance(value, numpy.ndarray):
+        element = port.type[len("tensor(") : -1]
+        ours = {theirs: ours for theirs, ours in _types._TYPES.values()}.get(element)
+        if hasattr(value, "__dlpack__"):
+            value = numpy.from_dlpack(value)
+        else:
+            value = numpy.asarray(value, _types.numpy_of(ours) if ours else None)
+    actual = _types.text_of_array(value)
+    if port.type and actual != port.type:
+        raise InvalidArgument(f"Unexpected input data type. Actual: ({actual}) , expected: ({port.type})")
+    return value
+
+
+def _check_shape(name: str, found: tuple, declared: list) -> None:
+    if len(found) != len(declared):
+        raise InvalidArgument(
+            f"Invalid rank for input: {name} Got: {len(found)} Expected: {len(declared)} Please fix either the"
+            " inputs/outputs or the model."
+        )
+    wrong = [
+        (i, found[i], extent) for i, extent in enumerate(declared) if isinstance(extent, int) and found[i] != extent
+    ]
+    if wrong:
+        listed = "".join(f"\n index: {i} Got: {got} Expected: {extent}" for i, got, extent in wrong)
+        raise InvalidArgument(
+            f"Got invalid dimensions for input: {name} for the following indices{listed}\n Please fix either the"
+            " inputs/outputs or the model."
+        )

@@ -1,0 +1,155 @@
+"""Whole models on NumPy arrays: made by the server, saved, and run again without one."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import numpy
+import pytest
+
+import stitch
+
+HLO = """HloModule two_layers
+
+ENTRY main {
+  x = f32[8,16] parameter(0)
+  w = f32[16,24] parameter(1)
+  b = f32[24] parameter(2)
+  y = f32[8,24] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  wide = f32[8,24] broadcast(b), dimensions={1}
+  z = f32[8,24] add(y, wide)
+  t = f32[8,24] tanh(z)
+  ROOT r = (f32[8,24], f32[8,24]) tuple(t, z)
+}
+"""
+
+
+def arrays():
+    random = numpy.random.default_rng(3)
+    return [random.standard_normal(shape, "float32") for shape in ((8, 16), (16, 24), (24,))]
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    path = tmp_path_factory.mktemp("model") / "two_layers.hlo.txt"
+    path.write_text(HLO)
+    return stitch.program(path, improve=False, deadline_ms=600_000)
+
+
+def check(results):
+    x, w, b = (array.astype("float64") for array in arrays())
+    z = x @ w + b
+    numpy.testing.assert_allclose(results[0], numpy.tanh(z), rtol=1e-5, atol=1e-5)
+    numpy.testing.assert_allclose(results[1], z, rtol=1e-5, atol=1e-5)
+
+
+def test_a_model_runs_on_arrays(program):
+    check(program.run(*arrays()))
+    assert [(port.name, port.dtype, port.shape) for port in program.inputs] == [
+        ("x", "f32", (8, 16)),
+        ("w", "f32", (16, 24)),
+        ("b", "f32", (24,)),
+    ]
+    assert [port.shape for port in program.outputs] == [(8, 24), (8, 24)]
+
+
+def test_inputs_may_be_named_and_results_given(program):
+    x, w, b = arrays()
+    out = [numpy.empty((8, 24), "float32"), numpy.empty((8, 24), "float32")]
+    program.run({"b": b, "x": numpy.asfortranarray(x), "w": w}, out=out)
+    check(out)
+
+
+def test_it_tells_what_it_is(program):
+    info = program.info
+    assert info["steps"] == {"library": 1, "fragment": 1} and info["launches"] == 1, info
+    assert "OpenBLAS" in info["library"] and info["fallbacks"] == []
+    assert info["arena_bytes"] >= info["lower_bound_bytes"]
+
+
+@pytest.mark.parametrize(
+    "given, message",
+    [
+        (lambda x, w, b: (x, w), "the program has 3 inputs, 2 arrays were given"),
+        (lambda x, w, b: (x, w.T, b), r"input 1: f32\[16,24\] is wanted, the array is 16 in dimension 1"),
+        (lambda x, w, b: ({"x": x, "w": w, "c": b},), "no input 'c'; it has x, w, b"),
+        (lambda x, w, b: ({"x": x, "w": w},), "no array was given for b"),
+        (lambda x, w, b: (x.astype("float64"), w, b), "of another element type"),
+    ],
+)
+def test_wrong_arrays_are_named(program, given, message):
+    with pytest.raises(stitch.InvalidArgument, match=message):
+        program.run(*given(*arrays()))
+
+
+def test_threads_share_one_program(program):
+    results = [None] * 4
+
+    def run(i):
+        x, w, b = arrays()
+        results[i] = program.run(x * i, w, b)[1]
+
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(4)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    x, w, b = arrays()
+    for i, result in enumerate(results):
+        numpy.testing.assert_allclose(result, (x * i) @ w + b, rtol=1e-4, atol=1e-4)
+
+
+def test_a_saved_program_needs_no_server(program, tmp_path):
+    program.save(tmp_path / "model.stitch")
+    arguments = tmp_path / "arguments.npz"
+    numpy.savez(arguments, *arrays())
+    code = (
+        "import numpy, stitch\n"
+        f"data = numpy.load({str(arguments)!r})\n"
+        f"program = stitch.program({str(tmp_path / 'model.stitch')!r})\n"
+        f"numpy.savez({str(tmp_path / 'results.npz')!r}, *program.run(*[data[name] for name in data.files]))\n"
+    )
+    environment = dict(os.environ, STITCH_SERVER="unix:///nowhere/stitchd.sock")
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=120)
+    data = numpy.load(tmp_path / "results.npz")
+    check([data[name] for name in data.files])
+
+
+def test_damaged_and_foreign_programs_are_refused(program, tmp_path):
+    data = bytearray(program.to_bytes())
+    data[len(data) // 2] ^= 1
+    with pytest.raises(stitch.Error):
+        stitch.program(bytes(data))
+    with pytest.raises(stitch.ParseError):
+        stitch.program(program.to_bytes()[:-100])
+    with pytest.raises(stitch.InvalidArgument, match="No such file"):
+        stitch.program(tmp_path / "nothing.onnx")
+
+
+def test_an_operator_that_nobody_computes_is_named(tmp_path):
+    path = tmp_path / "sorted.hlo.txt"
+    path.write_text(
+        """HloModule sorted
+less {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = pred[] compare(a, b), direction=LT
+}
+ENTRY main {
+  x = f32[8,16] parameter(0)
+  ROOT s = f32[8,16] sort(x), dimensions={1}, to_apply=less
+}
+"""
+    )
+    with pytest.raises(stitch.Unsupported, match="sort"):
+        stitch.program(path)
+
+
+def test_types_that_numpy_has_not(tmp_path):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    path = tmp_path / "half.hlo.txt"
+    path.write_text("HloModule half\nENTRY main {\n  x = bf16[8,64] parameter(0)\n  ROOT y = bf16[8,64] negate(x)\n}\n")
+    program = stitch.program(path, improve=False, deadline_ms=600_000)
+    x = numpy.random.default_rng(4).standard_normal((8, 64)).astype(ml_dtypes.bfloat16)
+    y = program.run(x)
+    assert y.dtype == ml_dtypes.bfloat16
+    numpy.testing.assert_array_equal(y, -x)
