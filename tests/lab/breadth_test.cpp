@@ -1,5 +1,5 @@
-// Random graphs, partitions and schedules on the emulated device, others for every commit; and what finds, keeps and
-// shrinks a fault.
+// Random graphs, partitions and schedules on the emulated device, the same in every run unless STITCH_BREADTH_SEED says
+// otherwise; and what finds, keeps and shrinks a fault.
 #include "lab/breadth/breadth.h"
 
 #include <gmock/gmock.h>
