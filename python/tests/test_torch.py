@@ -117,6 +117,7 @@ FUNCTIONS = {
     "strides of results": lambda x: (x.t() + 1).t().contiguous().view(-1) * 2,
     "a transposed result": lambda x: x.t() * 2,
     "views of a result": lambda x: (x * 2).view(2, -1)[:, 1:],
+    "an expanded result": lambda x: (x[:, :1] * 2).expand(4, 6).permute(1, 0),
     "an input mutated": lambda x: x.add_(1).mul(2),
     "several results": lambda x: (x.var(1), x.mean(1), x.amax(0)),
     "positions": lambda x: x.max(1).indices + x.argmin(1),
