@@ -14,7 +14,8 @@ import select
 import subprocess
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from server import ROOT, WORK, end_server, use_own_server
+
 sys.path.insert(0, str(ROOT / "bench"))
 import opinfo_page  # noqa: E402
 import provenance  # noqa: E402

@@ -11,38 +11,18 @@ leaves alone what the log has. --write makes the page of the log. Nothing here i
 import argparse
 import json
 import multiprocessing
-import os
 import pathlib
-import signal
 import sys
 import traceback
 
 import trial
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-WORK = ROOT / "build" / "pytorch"
-FORKED = multiprocessing.get_context("fork")
+from server import ROOT, WORK, end_server, use_own_server
 
 sys.path.insert(0, str(ROOT / "bench"))
 import page  # noqa: E402
 import provenance  # noqa: E402
 
-
-def use_own_server() -> None:
-    """From now on the package starts a stitchd of this build, with a store of its own."""
-    (WORK / "cache").mkdir(parents=True, exist_ok=True)
-    os.environ |= {"XDG_RUNTIME_DIR": str(WORK), "STITCH_CACHE_DIR": str(WORK / "cache")}
-
-
-def end_server() -> None:
-    """Ends the stitchd that serves our socket, so that the next run has one of its own build."""
-    for process in pathlib.Path("/proc").glob("[0-9]*"):
-        try:
-            words = (process / "cmdline").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if words[0].endswith(b"stitchd") and any(word.startswith(bytes(WORK)) for word in words):
-            os.kill(int(process.name), signal.SIGTERM)
+FORKED = multiprocessing.get_context("fork")
 
 
 def work(name: str, results) -> None:
