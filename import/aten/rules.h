@@ -51,6 +51,11 @@ template <ReduceKind kind>
 Values scan_rule(Call& c) {
   return scan(c, kind);
 }
+Values extreme_number(Call& c, Op op);  ///< fmax and fmin
+template <Op op>
+Values extreme_number_rule(Call& c) {
+  return extreme_number(c, op);
+}
 Values logical(Call& c, Op op);
 template <Op op>
 Values logical_rule(Call& c) {
@@ -73,6 +78,11 @@ Values truncate(Call& c);
 Values logical_not(Call& c);
 Values where(Call& c);
 Values clamp(Call& c);
+Values shift_right(Call& c);
+Values copy_sign(Call& c);
+Values sign_bit(Call& c);
+Values hypotenuse(Call& c);
+Values round_decimals(Call& c);
 Values add_product(Call& c);
 Values add_quotient(Call& c);
 Values multiply_add(Call& c);
@@ -138,5 +148,6 @@ Values index(Call& c);
 Values index_put(Call& c);
 Values scatter(Call& c);
 Values scatter_add(Call& c);
+Values scatter_reduce(Call& c);
 
 }  // namespace stitch::import::aten

@@ -135,6 +135,13 @@ FUNCTIONS = {
     "no elements": lambda x: x[:0].exp() + 1,
     "maxima of windows": lambda x: torch.nn.functional.max_pool2d(x[None], 3, 2, 1, return_indices=True),
     "averages of windows": lambda x: torch.nn.functional.avg_pool2d(x[None], 2, 1, 1, count_include_pad=False),
+    "numbers rather than NaN": lambda x: torch.fmax(x, x.clamp_min(0).log()) + torch.fmin(x.clamp_min(0).log(), x),
+    "signs": lambda x: (torch.copysign(x + 1, -x), torch.signbit(-x.clamp_min(0)), torch.copysign(x, -0.0)),
+    "lengths": lambda x: torch.hypot(x * 1e30, x.flip(0) * 1e30),
+    "shifts": lambda x: (((x * 10).to(torch.int32) << 3) >> 2, (x * 40).abs().to(torch.uint8) >> 1),
+    "decimals": lambda x: x.round(decimals=1) + (x * 100).round(decimals=-1),
+    "the greatest written": lambda x: x.scatter_reduce(1, (x > 0).long(), x.flip(1), "amax"),
+    "triangles": lambda x: x[:4, :4][tuple(torch.tril_indices(4, 4, -1))] * 2,
     "a scalar": lambda x: x.mean() * torch.tensor(3.0),
 }
 
@@ -148,6 +155,17 @@ def test_functions_do_what_eager_does(name):
     tolerance = 1e-2 if name == "16 bit" else 1e-5
     torch.testing.assert_close(found, expected, rtol=tolerance, atol=tolerance, check_stride=True)
     assert stitch.torch.report()["failed"] == []
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_an_encoder_layer_without_gradients_is_taken_apart(first):
+    layer = torch.nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, activation="gelu", batch_first=True, norm_first=first)
+    layer = layer.eval()
+    x = torch.randn(2, 5, 16)
+    with torch.no_grad():
+        torch.testing.assert_close(run(layer, x), layer(x), rtol=1e-5, atol=1e-5)
+    report = stitch.torch.report()
+    assert report["share"] == 1.0 and report["kernel_calls"] > 0, report
 
 
 def test_dropout_is_pytorchs_and_said_once(caplog):
