@@ -1,7 +1,21 @@
 """Optimizers that training steps are tried with: PyTorch's, timm's Lion and LAMB, and Muon as it is used."""
 
+from unittest import mock
+
 import timm.optim
 import torch
+
+
+def orthogonal(gradient, coefficients, steps: int, eps: float):
+    """Muon's iteration (Newton and Schulz's) in the gradient's own type; PyTorch's is in bf16 whatever it is given."""
+    a, b, c = coefficients
+    tall = gradient.shape[0] > gradient.shape[1]
+    x = gradient.T if tall else gradient
+    x = x / x.norm().clamp(min=eps)
+    for _ in range(steps):
+        gram = x @ x.T
+        x = a * x + (b * gram + c * gram @ gram) @ x
+    return x.T if tall else x
 
 
 class Together:
@@ -17,6 +31,18 @@ class Together:
             part.step()
 
 
+class TogetherExactly(Together):
+    """What float64 is compared with."""
+
+    def step(self):
+        with mock.patch.object(torch.optim._muon, "_zeropower_via_newtonschulz", orthogonal):
+            super().step()
+
+
+def muon(parameters):
+    return (TogetherExactly if parameters[0].dtype == torch.float64 else Together)(parameters)
+
+
 # A large eps: where a gradient is nothing but rounding, Adam's first step would be a full one in a random direction.
 OPTIMIZERS = {
     "AdamW": lambda parameters: torch.optim.AdamW(parameters, lr=1e-3, eps=1e-3),
@@ -27,5 +53,5 @@ OPTIMIZERS = {
     "Adafactor": lambda parameters: torch.optim.Adafactor(parameters, lr=1e-2),
     "Lion": lambda parameters: timm.optim.Lion(parameters, lr=1e-3, weight_decay=1e-2),
     "LAMB": lambda parameters: timm.optim.Lamb(parameters, lr=1e-3, eps=1e-3),
-    "Muon": Together,
+    "Muon": muon,
 }

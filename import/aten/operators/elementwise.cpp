@@ -203,8 +203,7 @@ Values extreme_number(Call& c, Op op) {
 }
 
 Values shift_right(Call& c) {
-  const Op op =
-      graph::is_signed_integer(c.result().dtype) ? Op::shift_right_arithmetic : Op::shift_right_logical;
+  const Op op = graph::is_signed_integer(c.result().dtype) ? Op::shift_right_arithmetic : Op::shift_right_logical;
   return binary(c, op, op);
 }
 
