@@ -61,12 +61,13 @@ def line(name: str, row) -> str:
     )
 
 
-def totals(rows: list) -> str:
+def totals(rows: list, known: int) -> str:
     tried = [row for row in rows if "error" not in row and row["samples"]]
     counted = [row for row in tried if share(row) is not None]
     ours, rest = sum(row["operators_ours"] for row in tried), sum(map(others, tried))
     return (
-        f"**{len(tried)} operators with {sum(row['samples'] for row in tried)} samples:"
+        f"**Of {known} operators {len(rows)} were tried, {len(tried)} with samples, {sum(row['samples'] for row in tried)}"
+        " of them:"
         f" {sum(len(row['wrong']) for row in tried)} wrong, {sum(len(row['crashed']) for row in tried)} crashed;"
         f" {sum('error' in row for row in rows)} operators whose process ended or hung. Of {ours + rest:,} operators of"
         f" core ATen {100 * ours / max(1, ours + rest):.1f} % are ours; {sum(share(row) == 1 for row in counted)} of"
@@ -76,11 +77,12 @@ def totals(rows: list) -> str:
 
 
 def text(log: dict, samples: int) -> str:
-    rows = {name: log[name]["row"] for name in names() if name in log}
+    known = names()
+    rows = {name: log[name]["row"] for name in known if name in log}
     commits = ", ".join(sorted({log[name]["commit"] for name in rows}))
     about = provenance.about("scripts/test-python --run bench/pytorch/opinfo.py --write") | {"commit": commits}
     lines = [introduction(samples), "| | |", "|---|---|", *(f"| {key} | {value} |" for key, value in about.items())]
-    lines += ["", totals(list(rows.values())), ""]
+    lines += ["", totals(list(rows.values()), len(known)), ""]
     lines += ["| operator | samples | wrong | crashed | ours | library | eager | what stays with PyTorch |"]
     lines += ["|---|---|---|---|---|---|---|---|", *(line(name, row) for name, row in rows.items())]
     return "\n".join(lines) + "\n"
