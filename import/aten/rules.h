@@ -95,7 +95,7 @@ Values elu(Call& c);
 Values hard_tanh(Call& c);
 
 // operators/conversion.cpp
-Values same(Call& c);  ///< clone, alias, detach: what changes no element
+Values same(Call& c);  ///< clone, alias, detach: what changes no element, whatever strides it asks for
 Values convert(Call& c);
 Values copied(Call& c);  ///< what is written over a tensor, in its shape and type
 
@@ -138,7 +138,16 @@ Values layer_norm(Call& c);
 // operators/pooling.cpp
 Values max_pool(Call& c);
 Values max_pool_backward(Call& c);
-Values average_pool(Call& c);
+Values average_pool(Call& c, std::int64_t dimensions);
+template <std::int64_t dimensions>
+Values average_pool_rule(Call& c) {
+  return average_pool(c, dimensions);
+}
+Values average_pool_backward(Call& c, std::int64_t dimensions);
+template <std::int64_t dimensions>
+Values average_pool_backward_rule(Call& c) {
+  return average_pool_backward(c, dimensions);
+}
 
 // operators/indexing.cpp
 Values embedding(Call& c);

@@ -143,6 +143,8 @@ FUNCTIONS = {
     "the greatest written": lambda x: x.scatter_reduce(1, (x > 0).long(), x.flip(1), "amax"),
     "triangles": lambda x: x[:4, :4][tuple(torch.tril_indices(4, 4, -1))] * 2,
     "every other element": lambda x: torch.slice_scatter(x, x[:, :3] * 2, 1, 0, 6, 2).index_fill(0, torch.tensor([1]), 0.5),
+    "positions of truth": lambda x: ((x > 0).max(1), (x > 0).min(0)),
+    "averages in space": lambda x: torch.nn.functional.avg_pool3d(x[None, None], (1, 2, 3), (1, 1, 2), (0, 1, 1)),
     "a scalar": lambda x: x.mean() * torch.tensor(3.0),
 }
 
@@ -155,7 +157,26 @@ def test_functions_do_what_eager_does(name):
     torch.testing.assert_close(ours, eager)
     tolerance = 1e-2 if name == "16 bit" else 1e-5
     torch.testing.assert_close(found, expected, rtol=tolerance, atol=tolerance, check_stride=True)
-    assert stitch.torch.report()["failed"] == []
+    report = stitch.torch.report()
+    assert report["failed"] == [] and report["share"] == 1.0, report
+
+
+@pytest.mark.parametrize(
+    "options", [{"stride": 2}, {"stride": 1, "padding": 1}, {"stride": 2, "padding": 1, "count_include_pad": False},
+                {"stride": 3, "divisor_override": 5}],
+)  # fmt: skip
+def test_gradients_of_averages_of_windows(options):
+    def gradient(function):
+        x = torch.linspace(-1, 1, 2 * 7 * 5).view(1, 2, 7, 5).requires_grad_()
+        y = function(x)
+        (y * torch.linspace(-2, 1, y.numel()).view_as(y)).sum().backward()
+        return x.grad
+
+    def function(x):
+        return torch.nn.functional.avg_pool2d(x, (3, 2), **options)
+
+    torch.testing.assert_close(gradient(lambda x: run(function, x)), gradient(function))
+    assert stitch.torch.report()["share"] == 1.0
 
 
 @pytest.mark.parametrize("first", [False, True])

@@ -20,7 +20,6 @@ _MORE = (
     aten._weight_norm_interface,
     aten.addcdiv,
     aten.addcmul,
-    aten.avg_pool2d_backward,
     aten.batch_norm_backward,
     aten.bucketize,
     aten.dist,
