@@ -51,6 +51,11 @@ template <ReduceKind kind>
 Values scan_rule(Call& c) {
   return scan(c, kind);
 }
+Values extreme_number(Call& c, Op op);  ///< fmax and fmin
+template <Op op>
+Values extreme_number_rule(Call& c) {
+  return extreme_number(c, op);
+}
 Values logical(Call& c, Op op);
 template <Op op>
 Values logical_rule(Call& c) {
@@ -73,6 +78,11 @@ Values truncate(Call& c);
 Values logical_not(Call& c);
 Values where(Call& c);
 Values clamp(Call& c);
+Values shift_right(Call& c);
+Values copy_sign(Call& c);
+Values sign_bit(Call& c);
+Values hypotenuse(Call& c);
+Values round_decimals(Call& c);
 Values add_product(Call& c);
 Values add_quotient(Call& c);
 Values multiply_add(Call& c);
@@ -85,7 +95,7 @@ Values elu(Call& c);
 Values hard_tanh(Call& c);
 
 // operators/conversion.cpp
-Values same(Call& c);  ///< clone, alias, detach: what changes no element
+Values same(Call& c);  ///< clone, alias, detach: what changes no element, whatever strides it asks for
 Values convert(Call& c);
 Values copied(Call& c);  ///< what is written over a tensor, in its shape and type
 
@@ -128,7 +138,16 @@ Values layer_norm(Call& c);
 // operators/pooling.cpp
 Values max_pool(Call& c);
 Values max_pool_backward(Call& c);
-Values average_pool(Call& c);
+Values average_pool(Call& c, std::int64_t dimensions);
+template <std::int64_t dimensions>
+Values average_pool_rule(Call& c) {
+  return average_pool(c, dimensions);
+}
+Values average_pool_backward(Call& c, std::int64_t dimensions);
+template <std::int64_t dimensions>
+Values average_pool_backward_rule(Call& c) {
+  return average_pool_backward(c, dimensions);
+}
 
 // operators/indexing.cpp
 Values embedding(Call& c);
@@ -138,5 +157,6 @@ Values index(Call& c);
 Values index_put(Call& c);
 Values scatter(Call& c);
 Values scatter_add(Call& c);
+Values scatter_reduce(Call& c);
 
 }  // namespace stitch::import::aten

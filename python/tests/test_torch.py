@@ -117,6 +117,7 @@ FUNCTIONS = {
     "strides of results": lambda x: (x.t() + 1).t().contiguous().view(-1) * 2,
     "a transposed result": lambda x: x.t() * 2,
     "views of a result": lambda x: (x * 2).view(2, -1)[:, 1:],
+    "an expanded result": lambda x: (x[:, :1] * 2).expand(4, 6).permute(1, 0),
     "an input mutated": lambda x: x.add_(1).mul(2),
     "several results": lambda x: (x.var(1), x.mean(1), x.amax(0)),
     "positions": lambda x: x.max(1).indices + x.argmin(1),
@@ -134,6 +135,16 @@ FUNCTIONS = {
     "no elements": lambda x: x[:0].exp() + 1,
     "maxima of windows": lambda x: torch.nn.functional.max_pool2d(x[None], 3, 2, 1, return_indices=True),
     "averages of windows": lambda x: torch.nn.functional.avg_pool2d(x[None], 2, 1, 1, count_include_pad=False),
+    "numbers rather than NaN": lambda x: torch.fmax(x, x.clamp_min(0).log()) + torch.fmin(x.clamp_min(0).log(), x),
+    "signs": lambda x: (torch.copysign(x + 1, -x), torch.signbit(-x.clamp_min(0)), torch.copysign(x, -0.0)),
+    "lengths": lambda x: torch.hypot(x * 1e30, x.flip(0) * 1e30),
+    "shifts": lambda x: (((x * 10).to(torch.int32) << 3) >> 2, (x * 40).abs().to(torch.uint8) >> 1),
+    "decimals": lambda x: x.round(decimals=1) + (x * 100).round(decimals=-1),
+    "the greatest written": lambda x: x.scatter_reduce(1, (x > 0).long(), x.flip(1), "amax"),
+    "triangles": lambda x: x[:4, :4][tuple(torch.tril_indices(4, 4, -1))] * 2,
+    "every other element": lambda x: torch.slice_scatter(x, x[:, :3] * 2, 1, 0, 6, 2).index_fill(0, torch.tensor([1]), 0.5),
+    "positions of truth": lambda x: ((x > 0).max(1), (x > 0).min(0)),
+    "averages in space": lambda x: torch.nn.functional.avg_pool3d(x[None, None], (1, 2, 3), (1, 1, 2), (0, 1, 1)),
     "a scalar": lambda x: x.mean() * torch.tensor(3.0),
 }
 
@@ -146,7 +157,37 @@ def test_functions_do_what_eager_does(name):
     torch.testing.assert_close(ours, eager)
     tolerance = 1e-2 if name == "16 bit" else 1e-5
     torch.testing.assert_close(found, expected, rtol=tolerance, atol=tolerance, check_stride=True)
-    assert stitch.torch.report()["failed"] == []
+    report = stitch.torch.report()
+    assert report["failed"] == [] and report["share"] == 1.0, report
+
+
+@pytest.mark.parametrize(
+    "options", [{"stride": 2}, {"stride": 1, "padding": 1}, {"stride": 2, "padding": 1, "count_include_pad": False},
+                {"stride": 3, "divisor_override": 5}],
+)  # fmt: skip
+def test_gradients_of_averages_of_windows(options):
+    def gradient(function):
+        x = torch.linspace(-1, 1, 2 * 7 * 5).view(1, 2, 7, 5).requires_grad_()
+        y = function(x)
+        (y * torch.linspace(-2, 1, y.numel()).view_as(y)).sum().backward()
+        return x.grad
+
+    def function(x):
+        return torch.nn.functional.avg_pool2d(x, (3, 2), **options)
+
+    torch.testing.assert_close(gradient(lambda x: run(function, x)), gradient(function))
+    assert stitch.torch.report()["share"] == 1.0
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_an_encoder_layer_without_gradients_is_taken_apart(first):
+    layer = torch.nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, activation="gelu", batch_first=True, norm_first=first)
+    layer = layer.eval()
+    x = torch.randn(2, 5, 16)
+    with torch.no_grad():
+        torch.testing.assert_close(run(layer, x), layer(x), rtol=1e-5, atol=1e-5)
+    report = stitch.torch.report()
+    assert report["share"] == 1.0 and report["kernel_calls"] > 0, report
 
 
 def test_dropout_is_pytorchs_and_said_once(caplog):

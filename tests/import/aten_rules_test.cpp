@@ -76,6 +76,19 @@ constexpr Row rows[] = {
      "%6 = constant f32[] {-inf}\n%7 = broadcast f32[2] %6 {dims=[2], mapping=[]}\nreturn %7.0\n"},
     {"aten.cat.default", R"("tensors": [{"value": "x"}, {"value": "x"}], "dim": -1)", R"("f32[4,16]")",
      "%6 = concatenate f32[4,16] %0, %0 {dimension=1}\nreturn %6.0\n"},
+    {"aten.bitwise_right_shift.Tensor_Scalar", R"("self": {"value": "n"}, "other": 2)", R"("s32[4,8]")",
+     "%6 = constant s32[] {2}\n%7 = broadcast s32[4,8] %6 {dims=[4,8], mapping=[]}\n"
+     "%8 = shift-right-arithmetic s32[4,8] %5, %7\nreturn %8.0\n"},
+    {"aten.signbit.default", R"("self": {"value": "h"})", R"("pred[4,8]")",
+     "%6 = bitcast-convert s16[4,8] %3\n%7 = constant s16[] {0}\n"
+     "%8 = broadcast s16[4,8] %7 {dims=[4,8], mapping=[]}\n"
+     "%9 = compare pred[4,8] %6, %8 {direction=lt}\nreturn %9.0\n"},
+    {"aten.slice_scatter.default",
+     R"("self": {"value": "y"}, "src": {"value": "i"}, "dim": 0, "start": 1, "end": 7, "step": 2)", R"("f32[8]")",
+     "%6 = convert f32[3] %2\n%7 = constant pred[] {true}\n%8 = broadcast pred[3] %7 {dims=[3], mapping=[]}\n"
+     "%9 = constant pred[] {false}\n%10 = pad pred[8] %8, %9 {low=[1], high=[2], interior=[1]}\n"
+     "%11 = constant f32[] {0}\n%12 = pad f32[8] %6, %11 {low=[1], high=[2], interior=[1]}\n"
+     "%13 = select f32[8] %10, %12, %1\nreturn %13.0\n"},
     {"aten.repeat.default", R"("self": {"value": "y"}, "repeats": [2, 3])", R"("f32[2,24]")",
      "%6 = broadcast f32[2,3,8] %1 {dims=[2,3,8], mapping=[2]}\n%7 = reshape f32[2,24] %6\n"
      "return %7.0\n"},
@@ -134,9 +147,17 @@ TEST(AtenRules, WhatIsWrongIsNamedWithItsPlace) {
       {one("aten.index.Tensor", R"("self": {"value": "x"}, "indices": [{"value": "p"}])", R"("f32[9]")"),
        ErrorKind::unsupported, "a mask as an index"},
       {one("aten.slice_scatter.default",
-           R"("self": {"value": "x"}, "src": {"value": "x"}, "dim": 0, "start": 0, "end": 4, "step": 2)",
+           R"("self": {"value": "x"}, "src": {"value": "x"}, "dim": 0, "start": 0, "end": 4, "step": 0)",
            R"("f32[4,8]")"),
-       ErrorKind::unsupported, "a slice with a step that is written to"},
+       ErrorKind::invalid_argument, "argument 'step': expected a positive step, found 0"},
+      {one("aten.scatter_reduce.two",
+           R"("self": {"value": "y"}, "dim": 0, "index": {"value": "i"}, "src": {"value": "y"}, "reduce": "mean")",
+           R"("f32[8]")"),
+       ErrorKind::unsupported, "means of what is written to an element"},
+      {one("aten.scatter_reduce.two",
+           R"("self": {"value": "y"}, "dim": 0, "index": {"value": "i"}, "src": {"value": "y"}, "reduce": "most")",
+           R"("f32[8]")"),
+       ErrorKind::invalid_argument, "argument 'reduce': expected sum, prod, amax, amin or mean"},
       {document("", R"({"value": "q"})"), ErrorKind::invalid_argument, "argument 'outputs'"},
       {document("", "null"), ErrorKind::invalid_argument, "outputs[0]: expected a value"},
       {document("7", ""), ErrorKind::invalid_argument, "nodes[0]: expected string 'name'"},

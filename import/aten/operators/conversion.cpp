@@ -3,7 +3,7 @@
 
 namespace stitch::import::aten {
 
-Values same(Call& c) { return {c.tensor("self")}; }
+Values same(Call& c) { return {c.tensor(c.has("a") ? "a" : "self")}; }
 
 Values convert(Call& c) {
   const Value x = c.tensor(c.has("a") ? "a" : "self");

@@ -1,5 +1,9 @@
 // Element-wise arithmetic, comparison and selection, with PyTorch's broadcasting. PyTorch computes in the type that it
 // declares for the result, so operands are converted to it.
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+
 #include "import/aten/rules.h"
 #include "import/emit.h"
 
@@ -47,6 +51,15 @@ Value truncated(Builder& b, Value x) {
 Values scaled_unary(Call& c, Op op, double before, double after) {
   const Value x = emit::mul(c.b, emit::widen(c.b, c.operand("self", c.result().dtype)), before);
   return {emit::mul(c.b, c.b.unary(op, x), after)};
+}
+
+/// Whether the sign bit is set, of -0 and NaN too.
+Value signed_below_zero(Builder& b, Value x) {
+  const DType dtype = b.dtype(x);
+  if (!graph::is_floating(dtype)) return b.compare(Comparison::lt, x, emit::like(b, x, 0.0));
+  const int bytes = graph::byte_size(dtype);
+  const DType bits = bytes == 2 ? DType::s16 : bytes == 4 ? DType::s32 : DType::s64;
+  return emit::compare(b, Comparison::lt, b.bitcast(x, bits), 0.0);
 }
 
 Value as_truth(Builder& b, Value x) { return b.convert(x, DType::pred); }
@@ -176,6 +189,57 @@ Values add_quotient(Call& c) {
   Value over = c.operand("tensor1", dtype);
   if (!is_one(c, "value")) over = emit::mul(c.b, over, c.operand("value", dtype));
   return {emit::add(c.b, c.operand("self", dtype), emit::div(c.b, over, c.operand("tensor2", dtype)))};
+}
+
+/// The greater (smaller) of two, of which a NaN is none.
+Values extreme_number(Call& c, Op op) {
+  Builder& b = c.b;
+  const DType dtype = c.result().dtype;
+  if (!graph::is_floating(dtype)) return binary(c, op, op);
+  const Value x = b.broadcast_to(c.operand("self", dtype), c.result().dims);
+  const Value y = b.broadcast_to(c.operand("other", dtype), c.result().dims);
+  const Value both = b.binary(op, x, y);
+  return {b.select(b.unary(Op::is_nan, x), y, b.select(b.unary(Op::is_nan, y), x, both))};
+}
+
+Values shift_right(Call& c) {
+  const Op op = graph::is_signed_integer(c.result().dtype) ? Op::shift_right_arithmetic : Op::shift_right_logical;
+  return binary(c, op, op);
+}
+
+Values copy_sign(Call& c) {
+  Builder& b = c.b;
+  const DType dtype = c.result().dtype;
+  const Value size = b.broadcast_to(b.unary(Op::abs, c.operand("self", dtype)), c.result().dims);
+  const Value other = b.broadcast_to(c.operand("other", dtype), c.result().dims);
+  return {b.select(signed_below_zero(b, other), b.unary(Op::negate, size), size)};
+}
+
+Values sign_bit(Call& c) { return {signed_below_zero(c.b, c.tensor("self"))}; }
+
+/// √(x² + y²) by the smaller over the larger, whose square cannot overflow.
+Values hypotenuse(Call& c) {
+  Builder& b = c.b;
+  const DType dtype = c.result().dtype;
+  const Value x = emit::widen(b, b.broadcast_to(b.unary(Op::abs, c.operand("self", dtype)), c.result().dims));
+  const Value y = emit::widen(b, b.broadcast_to(b.unary(Op::abs, c.operand("other", dtype)), c.result().dims));
+  const Value most = b.binary(Op::maximum, x, y), least = b.binary(Op::minimum, x, y);
+  // Of two zeros or two infinities the quotient is no number.
+  const Value equal = b.compare(Comparison::eq, x, y);
+  const Value ratio = b.select(equal, emit::like(b, x, 1.0), b.binary(Op::divide, least, most));
+  const Value length = b.binary(Op::multiply, most, emit::sqrt(b, emit::add(b, emit::square(b, ratio), 1.0)));
+  const Value infinite = b.binary(Op::bit_or, b.unary(Op::is_inf, x), b.unary(Op::is_inf, y));
+  return {b.select(infinite, emit::like(b, x, std::numeric_limits<double>::infinity()), length)};
+}
+
+/// To a number of decimals: scaled, rounded half to even and scaled back, as PyTorch does it.
+Values round_decimals(Call& c) {
+  const Value x = c.tensor("self");
+  const std::int64_t decimals = c.integer("decimals", 0);
+  const double scale = std::pow(10.0, static_cast<double>(std::abs(decimals)));
+  if (!graph::is_floating(c.b.dtype(x))) return c.unsupported("decimals of integers");
+  if (decimals < 0) return {emit::mul(c.b, c.b.unary(Op::round_even, emit::div(c.b, x, scale)), scale)};
+  return {emit::div(c.b, c.b.unary(Op::round_even, emit::mul(c.b, x, scale)), scale)};
 }
 
 /// PyTorch rounds once, a kernel once or twice.

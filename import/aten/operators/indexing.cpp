@@ -171,6 +171,18 @@ Values scatter(Call& c) {
   return {scattered(c, ReduceKind::replace, c.operand(c.has("src") ? "src" : "value", c.result().dtype))};
 }
 
+Values scatter_reduce(Call& c) {
+  const std::string by = c.text("reduce");
+  if (by == "mean") return c.unsupported("means of what is written to an element");
+  if (!c.flag("include_self", true)) return c.unsupported("what is written over without what was there");
+  const ReduceKind kind = by == "prod"   ? ReduceKind::product
+                          : by == "amax" ? ReduceKind::max
+                          : by == "amin" ? ReduceKind::min
+                                         : ReduceKind::sum;
+  if (kind == ReduceKind::sum && by != "sum") c.wrong("reduce", "sum, prod, amax, amin or mean");
+  return {scattered(c, kind, c.operand("src", c.result().dtype))};
+}
+
 Values scatter_add(Call& c) { return {scattered(c, ReduceKind::sum, c.operand("src", c.result().dtype))}; }
 
 }  // namespace stitch::import::aten

@@ -23,7 +23,9 @@ Range range_of(Call& c, Value x) {
   const std::int64_t extent = c.b.dims(x).empty() ? 1 : c.b.dims(x)[dimension];
   const std::int64_t start = bound(c.integer("start", 0), extent);
   const std::int64_t end = std::max(start, bound(c.integer("end", extent), extent));
-  return {dimension, start, end, c.integer("step", 1)};
+  const std::int64_t step = c.integer("step", 1);
+  if (step < 1) c.wrong("step", "a positive step");
+  return {dimension, start, end, std::max<std::int64_t>(step, 1)};
 }
 
 /// Consecutive pieces of the argument along a dimension.
@@ -48,6 +50,21 @@ Value replaced(Builder& b, Value x, Value piece, const Range& range) {
   parts.push_back(piece);
   if (range.end < extent) parts.push_back(emit::slice_axis(b, x, range.dimension, range.end, extent));
   return parts.size() == 1 ? piece : b.concatenate(std::move(parts), range.dimension);
+}
+
+/// `x` with the elements of `piece` in place of every step-th of a range: these are spread to where they belong, and
+/// taken where one is.
+Value interleaved(Builder& b, Value x, Value piece, const Range& range) {
+  const std::int64_t rank = std::ssize(b.dims(x)), d = range.dimension;
+  const std::int64_t count = b.dims(piece)[d];
+  if (count == 0) return x;
+  Dims low(rank, 0), high(rank, 0), interior(rank, 0);
+  low[d] = range.start;
+  interior[d] = range.step - 1;
+  high[d] = b.dims(x)[d] - range.start - (count - 1) * range.step - 1;
+  const auto spread = [&](Value value) { return b.pad(value, b.scalar(b.dtype(value), 0.0), low, high, interior); };
+  const Value written = spread(b.filled(DType::pred, b.dims(piece), 1.0));
+  return b.select(written, spread(piece), x);
 }
 
 }  // namespace
@@ -157,8 +174,11 @@ Values slice_scatter(Call& c) {
   const Value x = c.tensor("self");
   if (c.b.dims(x).empty()) return c.unsupported("a slice of a scalar");
   const Range range = range_of(c, x);
-  if (range.step != 1) return c.unsupported("a slice with a step that is written to");
-  return {replaced(c.b, x, c.operand("src", c.result().dtype), range)};
+  Value piece = c.operand("src", c.result().dtype);
+  Dims dims = c.b.dims(x);
+  dims[range.dimension] = (range.end - range.start + range.step - 1) / range.step;
+  piece = c.b.broadcast_to(piece, dims);
+  return {range.step == 1 ? replaced(c.b, x, piece, range) : interleaved(c.b, x, piece, range)};
 }
 
 Values select_scatter(Call& c) {

@@ -1,5 +1,7 @@
-// Pooling over windows of the last two dimensions. A pool whose windows reach beyond the padding (ceil_mode) is left to
-// PyTorch.
+// Pooling over windows of the last two dimensions; averages of the last three, too. A pool whose windows reach beyond
+// the padding (ceil_mode) is left to PyTorch.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 #include <optional>
@@ -13,41 +15,42 @@ namespace {
 /// Positions in a window that are written out one after the other, at most.
 constexpr std::int64_t most_positions = 64;
 
-/// One entry for each of the last two dimensions.
+/// One entry for each of the last dimensions.
 struct Windows {
   Dims sizes, strides, padding, dilation;
 };
 
-Dims pair_of(Call& c, std::string_view name, Dims otherwise) {
+Dims entries_of(Call& c, std::string_view name, Dims otherwise) {
   Dims given = c.integers(name);
   if (given.empty()) return otherwise;
-  if (given.size() == 1) given.push_back(given[0]);
-  if (given.size() != 2) c.wrong(name, "one number or two");
-  given.resize(2, 1);
+  if (given.size() == 1) given.resize(otherwise.size(), given[0]);
+  if (given.size() != otherwise.size()) c.wrong(name, fmt::format("one number or {}", otherwise.size()));
+  given.resize(otherwise.size(), 1);
   return given;
 }
 
-/// Nothing where the case is not lowered, which the call then says.
-std::optional<Windows> windows_of(Call& c, Value x) {
+/// Windows over the last `count` dimensions. Nothing where the case is not lowered, which the call then says.
+std::optional<Windows> windows_of(Call& c, Value x, std::int64_t count = 2) {
+  const Dims ones(count, 1);
   Windows w;
-  w.sizes = pair_of(c, "kernel_size", {1, 1});
-  w.strides = pair_of(c, "stride", w.sizes);
-  w.padding = pair_of(c, "padding", {0, 0});
-  w.dilation = pair_of(c, "dilation", {1, 1});
+  w.sizes = entries_of(c, "kernel_size", ones);
+  w.strides = entries_of(c, "stride", w.sizes);
+  w.padding = entries_of(c, "padding", Dims(count, 0));
+  w.dilation = entries_of(c, "dilation", ones);
   if (c.flag("ceil_mode", false)) {
     c.unsupported("windows that reach beyond the padding (ceil_mode)");
     return std::nullopt;
   }
   const bool positive = std::ranges::min(w.sizes) > 0 && std::ranges::min(w.strides) > 0 &&
                         std::ranges::min(w.dilation) > 0 && std::ranges::min(w.padding) >= 0;
-  if (c.rank(x) < 2 || !positive) c.unsupported("no windows over two dimensions");
+  if (c.rank(x) < count || !positive) c.unsupported(fmt::format("no windows over {} dimensions", count));
   return c.b.failed() ? std::nullopt : std::optional(w);
 }
 
-/// The entries for all dimensions of a tensor of this rank: `rest` but for the last two.
-Dims widened(const Dims& pair, std::int64_t rank, std::int64_t rest) {
-  Dims all(rank - 2, rest);
-  all.insert(all.end(), pair.begin(), pair.end());
+/// The entries for all dimensions of a tensor of this rank: `rest` but for the last ones.
+Dims widened(const Dims& last, std::int64_t rank, std::int64_t rest) {
+  Dims all(rank - std::ssize(last), rest);
+  all.insert(all.end(), last.begin(), last.end());
   return all;
 }
 
@@ -64,6 +67,15 @@ Value window_positions(Call& c, const Windows& w, std::int64_t d, std::int64_t o
   const std::int64_t dimension = c.result().rank() - 2 + d;
   const Value step = emit::mul(c.b, c.b.iota(DType::s64, c.result().dims, dimension), w.strides[d]);
   return emit::add(c.b, step, offset * w.dilation[d] - w.padding[d]);
+}
+
+/// What each window's sum is divided by: one number, or by window.
+Value divisors(Call& c, Value x, const Windows& w) {
+  Builder& b = c.b;
+  const bool all = c.flag("count_include_pad", true) || std::ranges::max(w.padding) == 0;
+  if (!all && !c.has("divisor_override")) return window_sums(b, emit::like(b, x, 1.0), w);
+  const double count = static_cast<double>(graph::element_count(w.sizes));
+  return b.scalar(b.dtype(x), c.number("divisor_override", count));
 }
 
 }  // namespace
@@ -119,16 +131,37 @@ Values max_pool_backward(Call& c) {
                                                     widened(w->strides, rank, 1), padding, padding})};
 }
 
-Values average_pool(Call& c) {
+Values average_pool(Call& c, std::int64_t dimensions) {
   Builder& b = c.b;
   const Value x = emit::widen(b, c.tensor("self"));
-  const std::optional<Windows> w = windows_of(c, x);
+  const std::optional<Windows> w = windows_of(c, x, dimensions);
   if (!w) return {};
-  const Value sums = window_sums(b, x, *w);
-  if (c.has("divisor_override")) return {emit::div(b, sums, c.number("divisor_override", 1.0))};
-  if (c.flag("count_include_pad", true) || std::ranges::max(w->padding) == 0)
-    return {emit::div(b, sums, static_cast<double>(w->sizes[0] * w->sizes[1]))};
-  return {emit::div(b, sums, window_sums(b, emit::like(b, x, 1.0), *w))};
+  return {emit::div(b, window_sums(b, x, *w), divisors(c, x, *w))};
+}
+
+/// Each element has its share of the windows that it is in: with the gradients spread to where the windows begin, these
+/// are the ones in the window that ends at the element.
+Values average_pool_backward(Call& c, std::int64_t dimensions) {
+  Builder& b = c.b;
+  const Value x = emit::widen(b, c.tensor("self"));
+  const std::optional<Windows> w = windows_of(c, x, dimensions);
+  if (!w) return {};
+  const Value gradient = emit::widen(b, c.tensor("grad_output"));
+  if (c.rank(gradient) != c.rank(x)) c.wrong("grad_output", "a gradient of the tensor's rank");
+  if (b.failed()) return {};
+  const std::int64_t rank = c.rank(x);
+  Dims low, high, interior;
+  for (std::int64_t d = 0; d < dimensions; ++d) {
+    const std::int64_t at = rank - dimensions + d, windows = b.dims(gradient)[at];
+    low.push_back(w->sizes[d] - 1 - w->padding[d]);
+    interior.push_back(w->strides[d] - 1);
+    high.push_back(b.dims(x)[at] + w->padding[d] - 1 - (windows - 1) * w->strides[d]);
+  }
+  const Value share = emit::div(b, gradient, divisors(c, x, *w));
+  const Value spread = b.pad(share, b.scalar(b.dtype(share), 0.0), widened(low, rank, 0), widened(high, rank, 0),
+                             widened(interior, rank, 0));
+  const Dims ones(dimensions, 1);
+  return {window_sums(b, spread, {w->sizes, ones, Dims(dimensions, 0), ones})};
 }
 
 }  // namespace stitch::import::aten

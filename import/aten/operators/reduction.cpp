@@ -67,6 +67,7 @@ Values variance_and_mean(Call& c) {
 Values arg_reduce(Call& c, ReduceKind kind, bool with_values) {
   Builder& b = c.b;
   Value x = c.tensor("self");
+  if (b.dtype(x) == DType::pred) x = b.convert(x, DType::u8);
   if (!c.has("dim")) x = b.reshape(x, {graph::element_count(b.dims(x))});
   if (b.dims(x).empty()) x = b.reshape(x, {1});
   const std::int64_t dimension = c.dimension("dim", std::ssize(b.dims(x)));
@@ -74,7 +75,7 @@ Values arg_reduce(Call& c, ReduceKind kind, bool with_values) {
   const Value extreme = b.add(Op::arg_reduce, {x}, graph::ArgReduceAttributes{kind, dimension, index, false});
   const Value position = {extreme.node, 1};
   if (!with_values) return {b.reshape(position, c.result().dims)};
-  return {b.reshape(extreme, c.result(0).dims), b.reshape(position, c.result(1).dims)};
+  return {b.reshape(b.convert(extreme, c.result(0).dtype), c.result(0).dims), b.reshape(position, c.result(1).dims)};
 }
 
 Values scan(Call& c, ReduceKind kind) {

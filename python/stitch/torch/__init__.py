@@ -30,7 +30,8 @@ def report() -> dict:
 
     `operators` (without views) are `operators_library` (products, convolutions, attention), `operators_ours` and what
     `fell_back` lists by operator and reason; `share` is ours of the latter two. `kernel_calls` and `eager_calls` count
-    pieces that ran in our kernels and in PyTorch; `plans` those that are there, on their way, missing.
+    pieces that ran in our kernels and in PyTorch, `launches` and `bytes` what the former launched and moved; `plans`
+    those that are there, on their way, missing.
     """
     return {**_report.snapshot(), "plans": _runtime.counts()}
 

@@ -3,6 +3,7 @@
 import functools
 
 import torch
+import torch.nn.functional as F
 from torch._decomp import core_aten_decompositions, get_decompositions
 
 aten = torch.ops.aten
@@ -11,6 +12,7 @@ aten = torch.ops.aten
 _KEPT = ("aten._scaled_dot_product_flash_attention_for_cpu", "aten.native_dropout")
 
 _MORE = (
+    aten._adaptive_avg_pool2d,
     aten._batch_norm_with_update_functional,
     aten._native_batch_norm_legit,
     aten._native_batch_norm_legit_functional,
@@ -18,18 +20,27 @@ _MORE = (
     aten._weight_norm_interface,
     aten.addcdiv,
     aten.addcmul,
-    aten.avg_pool2d_backward,
     aten.batch_norm_backward,
+    aten.bucketize,
+    aten.dist,
     aten.glu_backward,
+    aten.grid_sampler_2d,
     aten.hardtanh_backward,
+    aten.ldexp,
+    aten.max_pool3d_with_indices,
     aten.native_batch_norm,
     aten.native_group_norm,
     aten.norm,
+    aten.rrelu_with_noise_backward,
     aten.split_with_sizes,
     aten.std,
+    aten.tril_indices,
+    aten.triu_indices,
+    aten.upsample_bicubic2d,
     aten.upsample_bilinear2d,
     aten.upsample_nearest2d,
     aten.upsample_nearest2d_backward,
+    aten.upsample_trilinear3d,
 )
 
 # Operators of lists whose parts have another name; with numbers, some have yet another.
@@ -78,6 +89,38 @@ def _of_lists() -> dict:
     return table
 
 
+def _encoder_layer(
+    src, embed_dim, num_heads, qkv_weight, qkv_bias, proj_weight, proj_bias, use_gelu, norm_first, eps, *parameters,
+    mask=None, mask_type=None,
+):  # fmt: skip
+    """torch.nn.TransformerEncoderLayer without gradients, which PyTorch has as one call."""
+    norm_weight, norm_bias, other_weight, other_bias, up_weight, up_bias, down_weight, down_bias, *masks = parameters
+    if mask is not None or any(given is not None for given in masks) or src.is_nested:
+        return NotImplemented
+
+    def attended(x):
+        batch, length, _ = x.shape
+        heads = F.linear(x, qkv_weight, qkv_bias).view(batch, length, 3, num_heads, embed_dim // num_heads)
+        y = F.scaled_dot_product_attention(*heads.permute(2, 0, 3, 1, 4).unbind())
+        return F.linear(y.transpose(1, 2).reshape(batch, length, embed_dim), proj_weight, proj_bias)
+
+    def expanded(x):
+        x = F.linear(x, up_weight, up_bias)
+        return F.linear(F.gelu(x) if use_gelu else F.relu(x), down_weight, down_bias)
+
+    def normed(x):
+        return F.layer_norm(x, (embed_dim,), norm_weight, norm_bias, eps)
+
+    def other_normed(x):
+        return F.layer_norm(x, (embed_dim,), other_weight, other_bias, eps)
+
+    if norm_first:
+        x = src + attended(normed(src))
+        return x + expanded(other_normed(x))
+    x = normed(src + attended(src))
+    return other_normed(x + expanded(x))
+
+
 @functools.lru_cache(maxsize=1)
 def table() -> dict:
     """The decompositions that AOTAutograd is given."""
@@ -88,4 +131,5 @@ def table() -> dict:
         except RuntimeError:
             continue  # this version of PyTorch has none
     result.update(_of_lists())
+    result[aten._transformer_encoder_layer_fwd.default] = _encoder_layer
     return {op: function for op, function in result.items() if not str(op).startswith(_KEPT)}

@@ -29,13 +29,16 @@ _LIBRARY = (
     "mkldnn.",
 )
 
-# What computes nothing: PyTorch gives another view of the same memory.
+# What computes nothing: PyTorch gives another view of the same memory, or memory without contents.
 _VIEWS = {
     f"aten.{name}"
     for name in (
-        "_unsafe_view.default alias.default as_strided.default detach.default expand.default permute.default"
-        " reshape.default select.int slice.Tensor split.Tensor split_with_sizes.default squeeze.default squeeze.dim"
-        " squeeze.dims t.default transpose.int unbind.int unsqueeze.default view.default"
+        "_unsafe_view.default alias.default as_strided.default detach.default diagonal.default empty.memory_format"
+        " empty_like.default empty_permuted.default empty_strided.default expand.default imag.default"
+        " lift_fresh.default new_empty.default new_empty_strided.default permute.default real.default reshape.default"
+        " select.int slice.Tensor split.Tensor split_with_sizes.default squeeze.default squeeze.dim squeeze.dims"
+        " t.default transpose.int unbind.int unfold.default unsqueeze.default view.default view_as_complex.default"
+        " view_as_real.default"
     ).split()
 }
 

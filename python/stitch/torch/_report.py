@@ -6,7 +6,9 @@ import threading
 log = logging.getLogger("stitch.torch")
 
 _lock = threading.Lock()
-_COUNTS = ("graphs", "operators", "operators_ours", "operators_library", "kernel_calls", "eager_calls", "launches")
+_COUNTS = (
+    "graphs", "operators", "operators_ours", "operators_library", "kernel_calls", "eager_calls", "launches", "bytes",
+)  # fmt: skip
 
 
 class _Counts:

@@ -26,13 +26,13 @@ class Slot:
 
     def __init__(self):
         self.plan = None
-        self.launches = 0
+        self.launches = self.bytes = 0
         self.done = threading.Event()
 
     def fill(self, document: str, settings) -> None:
         try:
             self.plan = _fetch(document, settings)
-            self.launches = self.plan.info["launches"]
+            self.launches, self.bytes = self.plan.info["launches"], self.plan.info["bytes"]
             if settings.improve:
                 self.plan.watch()
         except errors.Unavailable as error:
@@ -119,6 +119,7 @@ class Piece(torch.nn.Module):
             return self.operators(*arguments)
         _report.count("kernel_calls")
         _report.count("launches", self._slot.launches)
+        _report.count("bytes", self._slot.bytes)
         outputs = [self._strided(output, i) for i, output in enumerate(outputs)]
         return outputs[0] if self._single else tuple(outputs)
 
@@ -127,7 +128,11 @@ class Piece(torch.nn.Module):
         shape, dtype, stride, dense = self._shapes[index]
         if dense:
             return output
-        return torch.empty_strided(shape, stride, dtype=dtype).copy_(output)
+        # Along a stride of 0 all elements are one, which is written once.
+        written = tuple(slice(0, 1) if step == 0 else slice(None) for step in stride)
+        result = torch.empty_strided(shape, stride, dtype=dtype)
+        result[written].copy_(output[written])
+        return result
 
 
 def _is_dense(value) -> bool:

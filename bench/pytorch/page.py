@@ -1,0 +1,96 @@
+"""bench/results/pytorch.md out of the log of run.py."""
+
+import provenance
+import torch
+from zoo import MODELS
+
+INTRODUCTION = f"""# PyTorch models through the back end
+
+Made by `scripts/test-python --run bench/pytorch/run.py --write` ([docs/pytorch.md](../../docs/pytorch.md)): the models
+of `bench/pytorch/zoo`, real code from PyPI with random weights at small sizes, float32, PyTorch {torch.__version__}, on
+the emulated device.
+
+* Operators are those of core ATen after decomposition, without views; *library* are products, convolutions and
+  attention, which stay PyTorch's calls. *Ours* is the share of the others that ran in our kernels.
+* *Launches* and *bytes* are those of our kernels: what one call launches, and what it moves to and from global memory.
+* *Peak* is the most memory that PyTorch's allocator held at once in a second call (of a training step: forward and
+  backward), in KiB, ours / eager's; the workspace of our plans is not PyTorch's and not in it.
+* Inductor's launches and bytes for the same graphs are not here: on a machine without a GPU it generates other code.
+* *Errors* are ours / eager's: the largest difference from eager in float64, relative to the largest value of its tensor;
+  of a training step of results, gradients and updated parameters. Beyond 8 × eager's + 1e-5 they are **wrong**.
+"""
+
+HEAD = [
+    "| model | what | operators | library | ours | launches | bytes | peak | errors, ours / eager's | fell back |",
+    "|---|---|---|---|---|---|---|---|---|---|",
+]
+
+
+def others(row) -> int:
+    return sum(entry["count"] for entry in row["fell_back"])
+
+
+def share(row) -> float:
+    return row["operators_ours"] / max(1, row["operators_ours"] + others(row))
+
+
+def wrong(row) -> bool:
+    return any(not ours <= 8 * eager + 1e-5 for ours, eager in row["errors"])
+
+
+def verdict(row) -> str:
+    """A row in a few words."""
+    if "error" in row:
+        return row["error"]
+    words = f"{100 * share(row):.1f} % ours, {row['seconds']:.0f} s, errors {errors(row)}"
+    if row["eager_calls"] or row["failed"]:
+        words += f", {row['eager_calls']} pieces ran eagerly: {[entry['message'] for entry in row['failed']]}"
+    return words + (", WRONG" if wrong(row) else "")
+
+
+def errors(row) -> str:
+    text = ", ".join(f"{ours:.0e} / {eager:.0e}" for ours, eager in row["errors"])
+    return f"**wrong: {text}**" if wrong(row) else text
+
+
+def reasons(row) -> str:
+    parts = [f"`{e['op'].removeprefix('aten.')}` {e['count']}: {e['reason']}" for e in row["fell_back"]]
+    parts += [f"**{entry['message']}**".replace("|", "\\|") for entry in row["failed"]]
+    return "; ".join(parts) or "nothing"
+
+
+def line(name: str, what: str, row) -> str:
+    if "error" in row:
+        return f"| {name} | {what} | | | | | | | | **{row['error']}** |"
+    peak = " / ".join(f"{bytes / 1024:.0f}" for bytes in row["peak"])
+    title = f"{what}, {row['optimizer']}" if "optimizer" in row else what
+    return (
+        f"| {name} | {title} | {row['operators']} | {row['operators_library']} | {100 * share(row):.1f} % |"
+        f" {row['launches']} | {row['bytes']:,} | {peak} | {errors(row)} | {reasons(row)} |"
+    )
+
+
+def totals(rows: list) -> str:
+    """How many models were tried, and what share of their operators together is ours."""
+    parts = []
+    for what in ("forward", "training step"):
+        tried = [row for of, row in rows if of == what and "error" not in row]
+        known = sum(what == "forward" or of.optimizer is not None for of in MODELS.values())
+        ours, rest = sum(row["operators_ours"] for row in tried), sum(map(others, tried))
+        right = sum(not wrong(row) for row in tried)
+        parts.append(
+            f"{what}: {len(tried)} of {known} models, {right} within the bound, {100 * ours / max(1, ours + rest):.1f} % of"
+            f" {ours + rest:,} operators ours, {sum(share(row) >= 0.98 for row in tried)} models with 98 % or more"
+        )
+    failed = sum("error" in row for _, row in rows)
+    return "**" + "; ".join(parts) + f"; {failed} rows failed.**"
+
+
+def text(log: dict) -> str:
+    rows = [(name, what, row) for name in MODELS if name in log for what, row in log[name]["rows"].items()]
+    commits = ", ".join(sorted({entry["commit"] for entry in log.values()}))
+    about = provenance.about("scripts/test-python --run bench/pytorch/run.py --write") | {"commit": commits}
+    lines = [INTRODUCTION, "| | |", "|---|---|", *(f"| {key} | {value} |" for key, value in about.items())]
+    lines += ["", totals([(what, row) for _, what, row in rows]), "", *HEAD]
+    lines += [line(*row) for row in rows]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,137 @@
+"""One model through the back end, forward and one training step, beside eager and eager in float64."""
+
+import copy
+import math
+import time
+
+import torch
+import torch.utils._pytree as pytree
+from optimizers import OPTIMIZERS
+from zoo import MODELS
+
+import stitch.torch
+
+OPTIONS = {"device": "emulated", "deadline_ms": 300_000, "improve": False}
+
+
+def results_of(output) -> list:
+    """The tensors of floats in a model's output."""
+    if hasattr(output, "to_tuple"):
+        output = output.to_tuple()
+    leaves = pytree.tree_leaves(output)
+    return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.is_floating_point()]
+
+
+def loss_of(results):
+    return sum(
+        (y * torch.linspace(-1, 1, y.numel(), dtype=y.dtype).view_as(y)).sum() + y.square().mean() for y in results
+    )
+
+
+def step(run, model, optimizer_step, inputs):
+    """Results, gradients and updated parameters of one training step."""
+    results = results_of(run(**inputs))
+    loss_of(results).backward()
+    gradients = [p.grad.clone() for p in model.parameters() if p.grad is not None]
+    optimizer_step()
+    return [y.detach() for y in results], gradients, [p.detach().clone() for p in model.parameters()]
+
+
+def error(values, right) -> float:
+    """The largest difference, relative to the largest value of the tensor that it is in.
+
+    What is nothing but rounding beside the other tensors (the gradient of a bias before a normalisation) counts
+    relative to a thousandth of their largest value.
+    """
+    if len(values) != len(right):
+        return math.inf
+    scales = [b.abs()[b.isfinite()].max().item() if b.isfinite().any() else 0.0 for b in right]
+    least = max(1e-3 * max(scales, default=0.0), 1e-6)
+    worst = 0.0
+    for a, b, scale in zip(values, right, scales):
+        # Equal infinities are no difference; a NaN on one side alone is.
+        apart = torch.where((a == b) | (a.isnan() & b.isnan()), 0.0, (a.double() - b).abs()).nan_to_num(nan=math.inf)
+        if apart.numel():
+            worst = max(worst, apart.max().item() / max(scale, least))
+    return worst
+
+
+def peak_of(run) -> int:
+    """The most bytes that PyTorch's allocator held at once in a run, over what it held before it."""
+    from torch.autograd import profiler
+
+    with profiler.profile(profile_memory=True) as profile:
+        run()
+    held = most = 0
+    records = [event for event in profile.kineto_results.events() if event.name() == "[memory]"]
+    for record in sorted(records, key=lambda event: event.start_ns()):
+        held += record.nbytes()
+        most = max(most, held)
+    return most
+
+
+def doubled(value):
+    return value.double() if isinstance(value, torch.Tensor) and value.is_floating_point() else value
+
+
+def summary(report: dict) -> dict:
+    kept = (
+        "graphs", "operators", "operators_ours", "operators_library", "kernel_calls", "eager_calls", "launches", "bytes",
+        "fell_back", "failed",
+    )  # fmt: skip
+    return {name: report[name] for name in kept}
+
+
+def forward(model, inputs) -> dict:
+    model = model.eval()
+    eager, exact = copy.deepcopy(model), copy.deepcopy(model).double()
+    compiled = torch.compile(model, backend="stitch", options=OPTIONS)
+    start = time.monotonic()
+    with torch.no_grad():
+        stitch.torch.reset()
+        ours = results_of(compiled(**inputs))
+        row = summary(stitch.torch.report())
+        theirs = results_of(eager(**inputs))
+        right = results_of(exact(**pytree.tree_map(doubled, inputs)))
+        row["errors"] = [[error(ours, right), error(theirs, right)]]
+        row["peak"] = [peak_of(lambda: compiled(**inputs)), peak_of(lambda: eager(**inputs))]
+    return {**row, "seconds": time.monotonic() - start}
+
+
+def training(model, inputs, name: str) -> dict:
+    model = model.train()
+    eager, exact = copy.deepcopy(model), copy.deepcopy(model).double()
+    compiled = torch.compile(model, backend="stitch", options=OPTIONS)
+    steps = [OPTIMIZERS[name](list(of.parameters())).step for of in (model, eager, exact)]
+    compiled_step = torch.compile(steps[0], backend="stitch", options=OPTIONS)
+    start = time.monotonic()
+    stitch.torch.reset()
+    ours = step(compiled, model, compiled_step, inputs)
+    row = summary(stitch.torch.report())
+    theirs = step(eager, eager, steps[1], inputs)
+    right = step(exact, exact, steps[2], pytree.tree_map(doubled, inputs))
+    row["errors"] = [[error(a, c), error(b, c)] for a, b, c in zip(ours, theirs, right)]
+    for of in (model, eager):
+        of.zero_grad(set_to_none=True)
+    row["peak"] = [
+        peak_of(lambda: loss_of(results_of(compiled(**inputs))).backward()),
+        peak_of(lambda: loss_of(results_of(eager(**inputs))).backward()),
+    ]
+    return {**row, "optimizer": name, "seconds": time.monotonic() - start}
+
+
+def tried(name: str) -> dict:
+    """The rows of a model, by what was tried."""
+    of = MODELS[name]
+    torch.manual_seed(0)
+    model, inputs = of.make()
+    for module in model.modules():
+        # Masks in float64 are other masks.
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+    other = copy.deepcopy(model)
+    rows = {"forward": forward(model, inputs)}
+    torch._dynamo.reset()
+    if of.optimizer:
+        rows["training step"] = training(other, inputs, of.optimizer)
+    return rows
