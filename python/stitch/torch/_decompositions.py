@@ -43,6 +43,14 @@ _MORE = (
     aten.upsample_trilinear3d,
 )
 
+# What Python's << and >> are traced to.
+_SHIFTS = {
+    aten.__lshift__.Scalar: aten.bitwise_left_shift.Tensor_Scalar,
+    aten.__lshift__.Tensor: aten.bitwise_left_shift.Tensor,
+    aten.__rshift__.Scalar: aten.bitwise_right_shift.Tensor_Scalar,
+    aten.__rshift__.Tensor: aten.bitwise_right_shift.Tensor,
+}
+
 # Operators of lists whose parts have another name; with numbers, some have yet another.
 _PART_NAMES = {"norm": "linalg_vector_norm"}
 _PART_NAMES_WITH_NUMBERS = {"maximum": "clamp_min", "minimum": "clamp_max"}
@@ -131,5 +139,6 @@ def table() -> dict:
         except RuntimeError:
             continue  # this version of PyTorch has none
     result.update(_of_lists())
+    result.update(_SHIFTS)
     result[aten._transformer_encoder_layer_fwd.default] = _encoder_layer
     return {op: function for op, function in result.items() if not str(op).startswith(_KEPT)}
