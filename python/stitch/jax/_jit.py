@@ -6,7 +6,8 @@ import jax
 
 from .. import _native
 from . import _primitive, _report
-from ._options import Settings, check, list_options, nearest, settings_of
+from .._settings import nearest
+from ._options import Settings, check, list_options, settings_of
 
 _JAX_OPTIONS = ("static_argnums", "static_argnames", "donate_argnums", "donate_argnames", "keep_unused", "inline")
 

@@ -1,8 +1,8 @@
 """Options of `stitch.jax.jit`: its keywords, then the environment, then their defaults."""
 
 import dataclasses
-import difflib
-import os
+
+from .._settings import checked, from_environment
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,39 +32,12 @@ def list_options() -> list[str]:
     return [field.name for field in dataclasses.fields(Settings)]
 
 
-def nearest(word: str, words) -> str:
-    close = difflib.get_close_matches(word, words, n=1, cutoff=0.5)
-    return f" (did you mean {close[0]!r}?)" if close else ""
-
-
 def check(given: dict) -> None:
     """Errors: ValueError for a value that an option may not have."""
     for name, value in given.items():
-        _checked(name, value, f"option {name!r}")
-
-
-def _checked(name: str, value, origin: str):
-    default = Settings.__dataclass_fields__[name].default
-    if isinstance(default, bool):
-        if isinstance(value, str) and value.lower() in ("0", "false", "", "1", "true"):
-            value = value.lower() in ("1", "true")
-        if not isinstance(value, bool):
-            raise ValueError(f"{origin}: expected true or false, found {value!r}")
-    elif isinstance(default, int):
-        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-            raise ValueError(f"{origin}: expected a number of milliseconds, found {value!r}")
-    elif name in _CHOICES and value not in _CHOICES[name]:
-        near = nearest(str(value), _CHOICES[name])
-        raise ValueError(f"{origin}: {value!r} is none of {', '.join(_CHOICES[name])}{near}")
-    elif name == "server" and value is not None and not isinstance(value, str):
-        raise ValueError(f"{origin}: expected an address, found {value!r}")
-    return value
+        checked(Settings, _CHOICES, name, value, f"option {name!r}")
 
 
 def settings_of(given: dict) -> Settings:
     """Reads the environment now, not when the function was wrapped. Errors: ValueError, with the variable."""
-    values = {}
-    for name, variable in _VARIABLES.items():
-        if os.environ.get(variable):
-            values[name] = _checked(name, os.environ[variable], f"${variable}")
-    return Settings(**{**values, **given})
+    return Settings(**{**from_environment(Settings, _CHOICES, _VARIABLES), **given})

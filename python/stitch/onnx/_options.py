@@ -1,10 +1,10 @@
 """SessionOptions and RunOptions with onnxruntime's names; a name that neither has is refused with the nearest."""
 
 import dataclasses
-import difflib
 import enum
 import os
 
+from .._settings import nearest
 from ._errors import InvalidArgument, NotImplemented
 from ._values import OrtValue
 
@@ -76,11 +76,6 @@ _RUN_KEYS = (
     "gpu_graph_id",
     "memory.enable_memory_arena_shrinkage",
 )
-
-
-def nearest(word: str, words) -> str:
-    close = difflib.get_close_matches(word, words, n=1, cutoff=0.4)
-    return f" (did you mean '{close[0]}'?)" if close else ""
 
 
 def list_session_config_entries() -> list[str]:

@@ -12,6 +12,7 @@ import warnings
 import numpy
 
 from . import _options, _types
+from .._settings import nearest
 from ._errors import EPFail, Fail, InvalidArgument, NoSuchFile, NotImplemented
 from ._model import _UNKNOWN, Model
 from ._options import RunOptions, SessionOptions
@@ -82,7 +83,7 @@ class InferenceSession:
         for name in kwargs:
             if name not in ("disabled_optimizers", "enable_fallback"):
                 known = ("sess_options", "providers", "provider_options", "disabled_optimizers", "enable_fallback")
-                raise TypeError(f"InferenceSession has no argument '{name}'{_options.nearest(name, known)}")
+                raise TypeError(f"InferenceSession has no argument '{name}'{nearest(name, known)}")
         self._sess_options = sess_options if sess_options is not None else SessionOptions()
         if not isinstance(self._sess_options, SessionOptions):
             raise TypeError(f"sess_options is a stitch.onnx.SessionOptions, not {type(sess_options).__name__}")
@@ -214,7 +215,7 @@ class InferenceSession:
         wanted = [output.name for output in self._outputs]
         for name in output_names or []:
             if name not in wanted:
-                raise InvalidArgument(f"Invalid output name:{name}{_options.nearest(name, wanted)}")
+                raise InvalidArgument(f"Invalid output name:{name}{nearest(name, wanted)}")
         began = time.perf_counter_ns()
         results = self._results(feeds)
         if self._sess_options.enable_profiling:
@@ -240,7 +241,7 @@ class InferenceSession:
             raise ValueError(f"Required inputs ({missing}) are missing from input feed ({list(input_feed.keys())}).")
         for name in input_feed.keys():
             if name not in names:
-                raise InvalidArgument(f"Invalid input name: {name}{_options.nearest(name, names)}")
+                raise InvalidArgument(f"Invalid input name: {name}{nearest(name, names)}")
         feeds = {}
         for port, (name, _, _, shape) in zip(self._inputs, self._model.ports["inputs"], strict=True):
             feeds[name] = _array_of(port, input_feed[name])
@@ -307,7 +308,7 @@ def _providers(providers, options) -> tuple[list[str], dict]:
         if name not in (_OURS, _THEIRS):
             warnings.warn(
                 f"Specified provider '{name}' is not in available provider names. Available providers:"
-                f" '{', '.join(get_available_providers())}'{_options.nearest(name, (_OURS, _THEIRS))}",
+                f" '{', '.join(get_available_providers())}'{nearest(name, (_OURS, _THEIRS))}",
                 stacklevel=3,
             )
             continue

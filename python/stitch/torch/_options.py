@@ -1,8 +1,8 @@
 """Options of the back end: of torch.compile's `options`, then of the environment, then their defaults."""
 
 import dataclasses
-import difflib
-import os
+
+from .._settings import checked, from_environment, nearest
 
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
@@ -42,43 +42,17 @@ def list_mode_options(mode: str | None = None) -> dict:
 
 def _mode(mode: str) -> str:
     if mode not in MODES:
-        raise ValueError(f"mode {mode!r} is none of {', '.join(MODES)}{_nearest(mode, MODES)}")
+        raise ValueError(f"mode {mode!r} is none of {', '.join(MODES)}{nearest(mode, MODES)}")
     return mode
-
-
-def _nearest(word: str, words) -> str:
-    close = difflib.get_close_matches(word, words, n=1, cutoff=0.5)
-    return f" (did you mean {close[0]!r}?)" if close else ""
-
-
-def _checked(name: str, value, origin: str):
-    default = Settings.__dataclass_fields__[name].default
-    if isinstance(default, bool):
-        if isinstance(value, str) and value.lower() in ("0", "false", "", "1", "true"):
-            value = value.lower() in ("1", "true")
-        if not isinstance(value, bool):
-            raise ValueError(f"{origin}: expected true or false, found {value!r}")
-    elif isinstance(default, int):
-        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-            raise ValueError(f"{origin}: expected a number of milliseconds, found {value!r}")
-    elif name in _CHOICES and value not in _CHOICES[name]:
-        near = _nearest(str(value), _CHOICES[name])
-        raise ValueError(f"{origin}: {value!r} is none of {', '.join(_CHOICES[name])}{near}")
-    elif name == "server" and value is not None and not isinstance(value, str):
-        raise ValueError(f"{origin}: expected an address, found {value!r}")
-    return value
 
 
 def settings_of(mode: str | None, options: dict | None) -> Settings:
     """Reads the environment now, not when the package is imported. Errors: ValueError, naming the nearest option."""
     if mode is not None:
         _mode(mode)
-    values = {}
-    for name, variable in _VARIABLES.items():
-        if variable in os.environ:
-            values[name] = _checked(name, os.environ[variable], f"${variable}")
+    values = from_environment(Settings, _CHOICES, _VARIABLES)
     for name, value in (options or {}).items():
         if name not in list_options():
-            raise ValueError(f"stitch has no option {name!r}{_nearest(name, list_options())}; it has {list_options()}")
-        values[name] = _checked(name, value, f"option {name!r}")
+            raise ValueError(f"stitch has no option {name!r}{nearest(name, list_options())}; it has {list_options()}")
+        values[name] = checked(Settings, _CHOICES, name, value, f"option {name!r}")
     return Settings(**values)
