@@ -91,4 +91,12 @@ std::int64_t wrap_integer(DType dtype, std::int64_t value) {
   return load_integer(dtype, memory);
 }
 
+bool may_wrap(DType dtype, std::int64_t value, double bound) {
+  if (!is_integer(dtype)) return false;
+  const bool negative = is_signed_integer(dtype);
+  const double most = std::ldexp(1.0, 8 * byte_size(dtype) - (negative ? 1 : 0)) - 1, least = negative ? -most - 1 : 0;
+  const double at = negative ? static_cast<double>(value) : static_cast<double>(static_cast<std::uint64_t>(value));
+  return at + bound > most || at - bound < least;
+}
+
 }  // namespace stitch::graph::reference

@@ -170,6 +170,9 @@ class Replacement {
 /// Keeps the low bits, extended as the dtype is.
 std::int64_t wrap_integer(DType dtype, std::int64_t value);
 
+/// Whether what is uncertain by `bound` may lie beyond the dtype's range, so that it wraps around.
+bool may_wrap(DType dtype, std::int64_t value, double bound);
+
 /// Integers and pred: exact, modulo 2^bits. Uncertain elements make an uncertain result, unless another one decides.
 template <ReduceKind kind>
 class IntegerAccumulator {
@@ -196,7 +199,9 @@ class IntegerAccumulator {
     } else if (!keeps_distance && bound > 0) {
       bound = unchecked;
     }
-    return {wrap_integer(dtype_, value_), bound};
+    const std::int64_t value = wrap_integer(dtype_, value_);
+    if (kind == ReduceKind::sum && bound > 0 && may_wrap(dtype_, value, bound)) bound = unchecked;
+    return {value, bound};
   }
 
  private:

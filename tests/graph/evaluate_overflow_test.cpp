@@ -73,5 +73,24 @@ INSTANTIATE_TEST_SUITE_P(
                     Sum{"there_and_back", {3e38, 3e38, -3e38}, 3e38, false}),
     [](const auto& each) { return each.param.name; });
 
+/// A sum of integers, one of which is uncertain by one: at the end of its range it may wrap around.
+TEST(SumsOfIntegers, AreUncheckedWhereTheyMayWrapAround) {
+  for (const auto& [other, checked] : {std::pair(16000.0, true), {16383.0, false}}) {
+    Builder b;
+    const Value x = b.parameter(DType::f32, {2});
+    const Value rounded = b.convert(b.unary(Op::exp, x), DType::s16);
+    const auto graph = b.finish({b.reduce(ReduceKind::sum, rounded, {0})});
+    ASSERT_TRUE(graph) << graph.error().message;
+    Tensor logarithms = Tensor::zeros({DType::f32, {2}});
+    logarithms.floats = {std::log(16384.0), std::log(other + 0.5)};
+    EvaluateOptions options;
+    options.bounds = true;
+    const auto sum = evaluate(*graph, {logarithms}, options);
+    ASSERT_TRUE(sum) << sum.error().message;
+    EXPECT_GT((*sum)[0].bound(0), 0);
+    EXPECT_EQ(std::isfinite((*sum)[0].bound(0)), checked) << other;
+  }
+}
+
 }  // namespace
 }  // namespace stitch::graph
