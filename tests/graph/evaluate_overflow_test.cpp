@@ -85,7 +85,7 @@ TEST(SumsOfIntegers, AreUncheckedWhereTheyMayWrapAround) {
     logarithms.floats = {std::log(16384.0), std::log(other + 0.5)};
     EvaluateOptions options;
     options.bounds = true;
-    const auto sum = evaluate(*graph, {logarithms}, options);
+    const auto sum = evaluate(*graph, std::vector<Tensor>{logarithms}, options);
     ASSERT_TRUE(sum) << sum.error().message;
     EXPECT_GT((*sum)[0].bound(0), 0);
     EXPECT_EQ(std::isfinite((*sum)[0].bound(0)), checked) << other;
