@@ -115,5 +115,6 @@ def backend(graph_module, example_inputs, *, mode=None, options=None):
     except Exception as error:
         if settings.fallback == "error":
             raise
-        _report.failed(f"trace: {type(error).__name__}", f"a graph could not be traced to core ATen ({error})")
+        first_line = next(iter(str(error).strip().splitlines()), "")  # the rest is where in PyTorch, and on which machine
+        _report.failed(f"trace: {type(error).__name__}", f"a graph could not be traced to core ATen ({first_line})")
         return graph_module
