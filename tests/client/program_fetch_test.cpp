@@ -235,10 +235,10 @@ TEST_F(ProgramFetchDaemon, OnlyWhatTheDaemonMadeIsServed) {
   const Sha256 key = tuned(model, "layers.json");
   const auto good = client->program(key);
   ASSERT_TRUE(good.ok());
-  // Nobody can put a program there, and one that is sent as a model is none and is not served.
+  // Nobody can put a program there, and one that is sent as a model is none, is not outlined and is not served.
   const std::string own = api::encode_program(*good, graph::Encoding::cbor);
   const std::string cbor = "Content-Type: application/cbor\r\n";
-  EXPECT_EQ(ask("POST", "/v1/programs", cbor, own).status, 405);
+  EXPECT_EQ(ask("POST", "/v1/programs", cbor, own).status, 400);
   EXPECT_EQ(ask("PUT", "/v1/programs/" + key.hex(), cbor, own).status, 405);
   const auto sent = client->submit_model(own, "program.cbor");
   ASSERT_TRUE(sent.ok());
