@@ -25,6 +25,12 @@ namespace {
 
 using Notes = std::vector<std::string>;
 
+#if defined(STITCH_SHADOW_MEMORY)
+constexpr bool limits_memory = false;  // sanitizers keep terabytes of addresses for shadows of memory
+#else
+constexpr bool limits_memory = true;
+#endif
+
 void note_failure(Notes& notes, std::string_view what, int code) {
   notes.push_back(fmt::format("{}: {}", what, std::strerror(code)));
 }
@@ -67,14 +73,12 @@ std::int64_t address_space_now() {
 
 void keep_limits(const ProcessLimits& limits, Notes& notes) {
   limit(RLIMIT_CORE, 0, "no limit on cores", notes);
-#if !defined(STITCH_SHADOW_MEMORY)
-  if (limits.address_space_bytes > 0) {
+  if (limits_memory && limits.address_space_bytes > 0) {
     keep_stacks_small(notes);
     const std::int64_t now = address_space_now();
     if (now == 0) notes.emplace_back("the limit on memory counts what was there before: no /proc/self/statm");
     limit(RLIMIT_AS, now + limits.address_space_bytes, "no limit on memory", notes);
   }
-#endif
   if (limits.file_bytes >= 0) limit(RLIMIT_FSIZE, limits.file_bytes, "no limit on files", notes);
   if (limits.descriptors > 0) limit(RLIMIT_NOFILE, limits.descriptors, "no limit on descriptors", notes);
 }
