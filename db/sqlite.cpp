@@ -138,7 +138,6 @@ Status Statement::run() {
   }
 }
 
-int Statement::column_count() const { return sqlite3_column_count(handle_); }
 std::string Statement::column_name(int column) const {
   const char* name = sqlite3_column_name(handle_, column);
   return name ? name : "";

@@ -76,7 +76,6 @@ class Statement {
   /// Steps to the end, ignoring rows.
   Status run();
 
-  [[nodiscard]] int column_count() const;
   [[nodiscard]] std::string column_name(int column) const;
   [[nodiscard]] bool is_null(int column) const;
   [[nodiscard]] std::int64_t integer(int column) const;

@@ -104,6 +104,8 @@ class Simplifier {
 
  private:
   Result<int> run(std::size_t index, Graph& graph, const PassContext& context) {
+    if (options_.stop.stop_requested())
+      return make_error(ErrorKind::cancelled, "stopped while the graph was simplified");
     const SimplificationPass& pass = passes[index];
     PassReport& entry = report_.passes[index];
     const NodeId before = graph.size();

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,7 +32,8 @@ struct SimplifyOptions {
   /// The list is repeated until nothing changes, at most this often.
   int most_rounds = 24;
   /// Names of passes to leave out.
-  std::vector<std::string> without;
+  std::vector<std::string> without = {};
+  std::stop_token stop = {};  ///< looked at before each pass over each region
 };
 
 /// What one pass did, regions included.
@@ -56,7 +58,7 @@ struct SimplifyReport {
 /// results, same values up to rounding where a pass says so. Idempotent once settled.
 ///
 /// Errors: invalid_argument (an unknown name in `without`), internal (a pass failed or, with `verify`, built a wrong
-/// graph; names the pass). The graph is unchanged then.
+/// graph; names the pass), cancelled. The graph is unchanged then.
 Result<SimplifyReport> simplify(Graph& graph, const SimplifyOptions& options = {});
 
 }  // namespace stitch::graph

@@ -147,10 +147,8 @@ Result<CompiledKernel> CachingCompiler::find_or_compile(const CompileRequest& re
   if (auto cached = cache_.find(wanted)) return std::move(*cached);
   Result<CompiledKernel> compiled = compiler_.compile(request);
   if (!compiled) return compiled;
-  if (const Status stored = cache_.store(*compiled); !stored) {
-    const std::lock_guard lock(mutex_);
-    if (!warned_) warning_ = stored.error().within("compiled kernels are not kept");
-    warned_ = true;
+  if (const Status stored = cache_.store(*compiled); !stored && complain_) {
+    std::call_once(complained_, complain_, stored.error().within("compiled kernels are not kept").message);
   }
   return compiled;
 }
@@ -158,11 +156,6 @@ Result<CompiledKernel> CachingCompiler::find_or_compile(const CompileRequest& re
 std::int64_t CachingCompiler::shared() const {
   const std::lock_guard lock(mutex_);
   return shared_;
-}
-
-std::optional<Error> CachingCompiler::take_warning() {
-  const std::lock_guard lock(mutex_);
-  return std::exchange(warning_, std::nullopt);
 }
 
 }  // namespace stitch::codegen

@@ -2,11 +2,14 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <future>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -76,14 +79,12 @@ class ArtifactCache {
 /// written costs time, never a result.
 class CachingCompiler final : public Compiler {
  public:
-  /// Both must outlive it.
-  CachingCompiler(Compiler& compiler, ArtifactCache& cache) : compiler_(compiler), cache_(cache) {}
+  /// Both must outlive it. `complain` is told, once and from any thread, why an artifact could not be stored.
+  CachingCompiler(Compiler& compiler, ArtifactCache& cache, std::function<void(std::string_view)> complain = {})
+      : compiler_(compiler), cache_(cache), complain_(std::move(complain)) {}
 
   Result<CompiledKernel> compile(const CompileRequest& request) override;
   [[nodiscard]] Hash128 key(const CompileRequest& request) const override { return compiler_.key(request); }
-
-  /// The first reason why an artifact could not be stored, told once: a caller shows it as a warning.
-  std::optional<Error> take_warning();
 
   /// Calls that waited for another caller's compilation of the same artifact instead of compiling.
   [[nodiscard]] std::int64_t shared() const;
@@ -96,10 +97,10 @@ class CachingCompiler final : public Compiler {
 
   Compiler& compiler_;
   ArtifactCache& cache_;
+  const std::function<void(std::string_view)> complain_;
+  std::once_flag complained_;
   mutable std::mutex mutex_;                     ///< guards everything below
   std::unordered_map<Hash128, Flight> flights_;  ///< compilations under way
-  std::optional<Error> warning_;
-  bool warned_ = false;
   std::int64_t shared_ = 0;
 };
 

@@ -1,16 +1,11 @@
 #include "codegen/compile/compiler.h"
 
 #include <algorithm>
-#include <atomic>
 #include <charconv>
-#include <mutex>
 #include <optional>
-#include <thread>
-#include <unordered_map>
 #include <utility>
 
 #include "base/clock.h"
-#include "base/processors.h"
 #include "base/sha256.h"
 #include "codegen/compile/compile_log.h"
 #include "codegen/compile/compiler_pool.h"
@@ -180,46 +175,6 @@ Result<CompiledKernel> NvrtcCompiler::compile(const CompileRequest& request) {
   kernel.architecture = request.architecture;
   kernel.key = key(request);
   return kernel;
-}
-
-namespace {
-
-/// Indices of requests that ask for the same artifact; the first stands for all.
-std::vector<std::vector<std::size_t>> group_by_key(const Compiler& compiler, std::span<const CompileRequest> requests) {
-  std::vector<std::vector<std::size_t>> groups;
-  std::unordered_map<Hash128, std::size_t> group_of;
-  for (std::size_t i = 0; i < requests.size(); ++i) {
-    const auto [place, added] = group_of.try_emplace(compiler.key(requests[i]), groups.size());
-    if (added) groups.emplace_back();
-    groups[place->second].push_back(i);
-  }
-  return groups;
-}
-
-}  // namespace
-
-std::vector<Result<CompiledKernel>> compile_all(Compiler& compiler, std::span<const CompileRequest> requests,
-                                                int threads, const CompileProgress& progress) {
-  const auto groups = group_by_key(compiler, requests);
-  std::vector<Result<CompiledKernel>> results(requests.size(), Error{ErrorKind::internal, "not compiled"});
-  std::atomic<std::size_t> next{0};
-  std::mutex reporting;
-  const auto work = [&] {
-    for (std::size_t group = next++; group < groups.size(); group = next++) {
-      const Result<CompiledKernel> result = compiler.compile(requests[groups[group].front()]);
-      const std::lock_guard lock(reporting);
-      for (const std::size_t index : groups[group]) {
-        results[index] = result;
-        if (progress) progress(index, result);
-      }
-    }
-  };
-  const std::size_t wanted = threads > 0 ? threads : usable_processors();
-  std::vector<std::jthread> workers;
-  for (std::size_t i = 1; i < std::min(wanted, groups.size()); ++i) workers.emplace_back(work);
-  work();
-  workers.clear();  // joins
-  return results;
 }
 
 }  // namespace stitch::codegen

@@ -3,7 +3,6 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
-#include <span>
 #include <stop_token>
 #include <string>
 #include <string_view>
@@ -95,13 +94,5 @@ class NvrtcCompiler final : public Compiler {
   CompilerOptions options_;
   std::shared_ptr<const NvrtcEngine> nvrtc_;
 };
-
-/// Called as results arrive, one call at a time but from any worker thread: the request's index and its result.
-using CompileProgress = std::function<void(std::size_t index, const Result<CompiledKernel>& result)>;
-
-/// Compiles all requests on `threads` threads (0 = one per hardware thread). Results in the order of the requests;
-/// equal requests are compiled once. One failure does not stop the others.
-std::vector<Result<CompiledKernel>> compile_all(Compiler& compiler, std::span<const CompileRequest> requests,
-                                                int threads = 0, const CompileProgress& progress = {});
 
 }  // namespace stitch::codegen

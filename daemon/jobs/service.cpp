@@ -104,6 +104,7 @@ void Service::start() {
 }
 
 void Service::request_stop() {
+  stopping_.request_stop();
   predictions_.request_stop();
   jobs_.request_stop();
 }

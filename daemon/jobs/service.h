@@ -143,7 +143,8 @@ class Service {
   /// The program of a model, or of a graph, that need not have been tuned, with the plans that are served of its
   /// fragments at this moment and without code. Nothing is stored, and nothing begun: who wants plans for the others
   /// looks them up. `name` tells the format where the contents do not. Errors: those of import::import_bytes and
-  /// tuning::outline_program; resource_exhausted (constants); those of the store.
+  /// tuning::outline_program; timeout (a minute), cancelled (the server stops); resource_exhausted (constants); those
+  /// of the store.
   Result<api::Program> outline(std::string_view model, std::string_view name);
   /// The program of a tuned model as it is sent, kept for as long as it is right.
   Result<ProgramAnswer> answer_program(const ProgramQuestion& question);
@@ -217,6 +218,7 @@ class Service {
   std::map<db::PlanKey, std::int64_t> failed_;  ///< whose tuning failed, until when look-ups do not ask again
   ConstantBudget constants_{std::int64_t{256} << 20};
   Notifier changes_, promoted_;
+  std::stop_source stopping_;  ///< of what is worked on while a caller waits
   JobRunner jobs_;
   SingleFlight predictions_;  ///< last but one: its threads use everything above
   StoreWatch watch_;

@@ -1,5 +1,6 @@
 #include <set>
 
+#include "base/time_budget.h"
 #include "daemon/jobs/service.h"
 #include "tuning/plans/plan_record.h"
 #include "tuning/programs/model_program.h"
@@ -12,6 +13,9 @@ namespace {
 /// Of all code in one answer; whoever needs more fetches it by its hashes.
 constexpr std::int64_t most_code = std::int64_t{256} << 20;
 
+/// Of outlining a model, which holds one of the threads that answer.
+constexpr double longest_outline_s = 60;
+
 }  // namespace
 
 Status Service::make_program(const JobContext& context, const db::Upload& model, std::string_view name,
@@ -19,8 +23,10 @@ Status Service::make_program(const JobContext& context, const db::Upload& model,
   import::ImportOptions asked;
   asked.constraints = constraints;
   STITCH_ASSIGN(import::Imported imported, import::import_bytes(model.bytes, name, asked));
-  const auto program =
-      tuning::outline_program(std::move(imported), tuner_, {.name = name, .source = sha256(model.bytes)});
+  const auto program = tuning::outline_program(std::move(imported), tuner_,
+                                               {.name = name, .source = sha256(model.bytes), .stop = context.stop()});
+  if (context.stop().stop_requested())
+    return make_error(ErrorKind::cancelled, "stopped while the program of {} was made", name);
   if (!program) {
     context.report({"program", 1, fmt::format("no program: {}", program.error().message)});
     return {};
@@ -83,11 +89,18 @@ Result<api::Program> Service::program(const Sha256& model, bool with_code) {
 
 Result<api::Program> Service::outline(std::string_view model, std::string_view name) {
   if (model.empty()) return make_error(ErrorKind::invalid_argument, "the model is empty");
+  const TimeBudget budget(longest_outline_s, stopping_.get_token());
   STITCH_ASSIGN(import::Imported imported, import::import_bytes(model, name));
   STITCH_ASSIGN(const ConstantBudget::Hold constants, constants_.hold(imported.graph));
-  STITCH_ASSIGN(api::Program program,
-                tuning::outline_program(std::move(imported), tuner_, {.name = name, .source = sha256(model)}));
-  for (api::ProgramFragment& fragment : program.fragments) STITCH_TRY(add_plan(fragment));
+  auto program = tuning::outline_program(std::move(imported), tuner_,
+                                         {.name = name, .source = sha256(model), .stop = budget.token()});
+  if (!program && program.error().kind == ErrorKind::cancelled && !stopping_.stop_requested()) {
+    return make_error(ErrorKind::timeout,
+                      "outlining {} takes more than {} s; POST /v1/models does it in the background", name,
+                      longest_outline_s);
+  }
+  if (!program) return program;
+  for (api::ProgramFragment& fragment : program->fragments) STITCH_TRY(add_plan(fragment));
   return program;
 }
 

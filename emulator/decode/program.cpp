@@ -83,7 +83,6 @@ std::uint32_t Program::register_bytes() const { return code_->register_bytes / w
 std::optional<Dim3> Program::required_block() const { return given(code_->required_block); }
 std::optional<Dim3> Program::maximum_block() const { return given(code_->maximum_block); }
 std::optional<Dim3> Program::required_cluster() const { return given(code_->required_cluster); }
-std::size_t Program::instruction_count() const { return code_->instructions.size(); }
 
 Result<std::vector<std::string>> entry_names(std::string_view ptx) {
   STITCH_ASSIGN(const ptx::Module module, ptx::parse(ptx));

@@ -45,7 +45,6 @@ class Program {
   [[nodiscard]] std::optional<Dim3> required_block() const;    ///< .reqntid
   [[nodiscard]] std::optional<Dim3> maximum_block() const;     ///< .maxntid
   [[nodiscard]] std::optional<Dim3> required_cluster() const;  ///< .reqnctapercluster
-  [[nodiscard]] std::size_t instruction_count() const;
 
   [[nodiscard]] const Code& code() const { return *code_; }
 

@@ -46,8 +46,6 @@ class Memory {
   /// Arrays of `elements` values of unspecified content; `bounded`: with bounds. An error beyond the limit.
   Result<StorageRef> make(DType dtype, std::int64_t elements, bool bounded);
 
-  [[nodiscard]] std::int64_t bytes_alive() const { return alive_; }
-
   /// Counts work that is about to be done (EvaluateOptions::work_limit). An error beyond the limit, or when the
   /// evaluation was told to stop.
   Status spend(double work);

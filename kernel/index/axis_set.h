@@ -55,7 +55,6 @@ class AxisSet {
   [[nodiscard]] static constexpr AxisSet first(int count) {
     return AxisSet(count >= capacity ? ~std::uint64_t{0} : (std::uint64_t{1} << count) - 1);
   }
-  [[nodiscard]] static constexpr AxisSet from_bits(std::uint64_t bits) { return AxisSet(bits); }
 
   [[nodiscard]] constexpr bool contains(int axis) const { return ((bits_ >> axis) & 1) != 0; }
   [[nodiscard]] constexpr bool contains_all(AxisSet others) const { return (others.bits_ & ~bits_) == 0; }

@@ -9,13 +9,6 @@ namespace {
 
 using Kind = TileStatement::Kind;
 
-void find_copies(const std::vector<TileStatement>& body, int buffer, std::vector<const TileStatement*>& found) {
-  for (const TileStatement& statement : body) {
-    if (statement.kind == Kind::copy && statement.to.buffer == buffer) found.push_back(&statement);
-    find_copies(statement.body, buffer, found);
-  }
-}
-
 class NestPrinter {
  public:
   explicit NestPrinter(const TileNest& nest) : nest_(nest) {}
@@ -98,12 +91,6 @@ int TileNest::add_loop(std::string name, std::int64_t extent, bool unrolled) {
 int TileNest::add_buffer(std::string name, Scope scope) {
   buffers.push_back({std::move(name), scope});
   return static_cast<int>(buffers.size()) - 1;
-}
-
-std::vector<const TileStatement*> TileNest::copies_to(int buffer) const {
-  std::vector<const TileStatement*> found;
-  find_copies(body, buffer, found);
-  return found;
 }
 
 std::string to_string(const TileNest& nest, Index index) {

@@ -92,8 +92,6 @@ struct TileNest {
 
   int add_loop(std::string name, std::int64_t extent, bool unrolled = false);
   int add_buffer(std::string name, Scope scope);
-  /// Copies that fill a buffer, wherever they stand.
-  [[nodiscard]] std::vector<const TileStatement*> copies_to(int buffer) const;
 };
 
 /// How a statement's guard, tile or stage reads: "4·k + step".

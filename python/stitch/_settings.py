@@ -3,6 +3,8 @@
 import difflib
 import os
 
+_LONGEST_MS = 600_000  # that a server lets a look-up wait
+
 
 def nearest(word: str, words) -> str:
     """" (did you mean …?)", to go on a message about a word that is none of these; empty when none is like it."""
@@ -20,8 +22,8 @@ def checked(settings: type, choices: dict, name: str, value, origin: str):
         if not isinstance(value, bool):
             raise ValueError(f"{origin}: expected true or false, found {value!r}")
     elif isinstance(default, int):
-        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-            raise ValueError(f"{origin}: expected a number of milliseconds, found {value!r}")
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _LONGEST_MS:
+            raise ValueError(f"{origin}: expected a number of milliseconds from 0 to {_LONGEST_MS:,}, found {value!r}")
     elif name in choices and value not in choices[name]:
         near = nearest(str(value), choices[name])
         raise ValueError(f"{origin}: {value!r} is none of {', '.join(choices[name])}{near}")

@@ -84,6 +84,10 @@ class PlanBuilder {
       return make_error(ErrorKind::constraint, "the partition's kernels depend on each other in a circle");
     std::vector<std::optional<Result<PlannedKernel>>> planned(order.size());
     tbb::parallel_for(std::size_t{0}, order.size(), [&](std::size_t i) {
+      if (Status going = check_stop(); !going) {
+        planned[i].emplace(std::move(going).error());
+        return;
+      }
       planned[i].emplace(plan_kernel(vertices_, parts[order[i]], cache_, options_.stop));
     });
     for (std::optional<Result<PlannedKernel>>& each : planned) {
@@ -200,16 +204,17 @@ Result<FusionPlan> explore_fusion(const Graph& fragment, KernelCache& cache, con
   return whole;
 }
 
-Result<FusionPlan> unfused_plan(const Graph& fragment, KernelCache& cache) {
+Result<FusionPlan> unfused_plan(const Graph& fragment, KernelCache& cache, const std::stop_token& stop) {
   const VertexGraph vertices(fragment);
   std::vector<VertexSet> parts;
   for (int v = 0; v < vertices.size(); ++v) parts.push_back(single(vertices, v).vertices);
-  return plan_of_partition(vertices, parts, cache);
+  return plan_of_partition(vertices, parts, cache, stop);
 }
 
 Result<FusionPlan> plan_of_partition(const VertexGraph& vertices, const std::vector<VertexSet>& partition,
-                                     KernelCache& cache) {
-  const FusionOptions options;
+                                     KernelCache& cache, const std::stop_token& stop) {
+  FusionOptions options;
+  options.stop = stop;
   return PlanBuilder(vertices, cache, options).finish(partition);
 }
 

@@ -35,11 +35,12 @@ struct FusionOptions {
 /// (the message names it); cancelled.
 Result<FusionPlan> explore_fusion(const graph::Graph& fragment, KernelCache& cache, const FusionOptions& options);
 
-/// The plan with every operator in a kernel of its own: what "unfused" means in every table.
-Result<FusionPlan> unfused_plan(const graph::Graph& fragment, KernelCache& cache);
+/// The plan with every operator in a kernel of its own: what "unfused" means in every table. Errors: as of
+/// plan_of_partition.
+Result<FusionPlan> unfused_plan(const graph::Graph& fragment, KernelCache& cache, const std::stop_token& stop = {});
 
-/// The plan for a given partition (sets of vertices of VertexGraph); for tests and exhaustive comparison.
+/// The plan for a given partition (sets of vertices of VertexGraph). Errors: constraint; cancelled once `stop` fires.
 Result<FusionPlan> plan_of_partition(const VertexGraph& vertices, const std::vector<VertexSet>& partition,
-                                     KernelCache& cache);
+                                     KernelCache& cache, const std::stop_token& stop = {});
 
 }  // namespace stitch::search

@@ -40,19 +40,20 @@ Result<FusionPlan> plan_of_turn(const graph::CutGraph& body,
 bool runs_in_one_kernel(const graph::Graph& loop, KernelCache& cache, const FusionOptions& options) {
   const auto node = kernel::recurrent_loop(loop);
   if (!node) return false;
-  const auto entry = cache.explore(loop);
+  const auto entry = cache.explore(loop, options.stop);
   if (!entry || !entry->kernel->feasible()) return false;
   const graph::CutGraph body = cut_body(loop, *node);
   const auto turn = plan_of_turn(body, [&](const auto& fragment) { return explore_fusion(fragment, cache, options); });
-  if (!turn) return true;
+  if (!turn) return turn.error().kind != ErrorKind::cancelled;
   const double calls_us = static_cast<double>(body.calls.size()) * least_call_us(cache.scorer().device());
   const double turns = entry->kernel->candidates.front().program.recurrent->turns;
   return entry->kernel->predicted_us() < turns * (calls_us + turn->predicted_us);
 }
 
-Result<UnfusedFragment> unfused_fragment(const graph::Graph& fragment, KernelCache& cache) {
+Result<UnfusedFragment> unfused_fragment(const graph::Graph& fragment, KernelCache& cache,
+                                         const std::stop_token& stop) {
   UnfusedFragment unfused;
-  const auto plan_of = [&](const graph::Graph& graph) { return unfused_plan(graph, cache); };
+  const auto plan_of = [&](const graph::Graph& graph) { return unfused_plan(graph, cache, stop); };
   const auto loop = kernel::recurrent_loop(fragment);
   if (!loop) {
     STITCH_ASSIGN(unfused.once, plan_of(fragment));

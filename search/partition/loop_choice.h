@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <stop_token>
 
 #include "graph/graph.h"
 #include "search/partition/fusion_explorer.h"
@@ -10,7 +11,7 @@ namespace stitch::search {
 
 /// Whether a loop (a graph with nothing beside it: kernel/loop/row_split.h's recurrent_loop) is better run by one
 /// kernel than turn by turn: it can be, and the prediction for it is below that for the plans of its body, with library
-/// calls for the contractions that take no longer than a launch, in every turn.
+/// calls for the contractions that take no longer than a launch, in every turn. False, too, once options.stop fires.
 bool runs_in_one_kernel(const graph::Graph& loop, KernelCache& cache, const FusionOptions& options);
 
 /// A fragment with every operator in a kernel of its own; of a loop, the operators of its body in every turn.
@@ -23,7 +24,8 @@ struct UnfusedFragment {
   [[nodiscard]] double predicted_us() const { return static_cast<double>(turns) * once.predicted_us; }
 };
 
-/// What a plan is compared with. Errors: those of kernels that cannot be scheduled.
-Result<UnfusedFragment> unfused_fragment(const graph::Graph& fragment, KernelCache& cache);
+/// What a plan is compared with. Errors: those of kernels that cannot be scheduled; cancelled once `stop` fires.
+Result<UnfusedFragment> unfused_fragment(const graph::Graph& fragment, KernelCache& cache,
+                                         const std::stop_token& stop = {});
 
 }  // namespace stitch::search

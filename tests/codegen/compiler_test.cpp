@@ -3,11 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <mutex>
+#include <optional>
 #include <set>
 #include <thread>
 
@@ -260,62 +259,27 @@ TEST(Compiler, TheKeyCoversWhatTheResultDependsOn) {
   EXPECT_EQ(compiler().compile(base)->key, compiler().key(base));
 }
 
-std::vector<CompileRequest> numbered(int count) {
-  std::vector<CompileRequest> requests;
-  for (int i = 0; i < count; ++i) {
-    requests.push_back(request(fmt::format("extern \"C\" __global__ void k{0}(int* x) {{ x[0] = {0}; }}", i)));
-  }
-  return requests;
-}
-
-TEST(CompileAll, ResultsComeInOrderForAnyNumberOfThreads) {
-  std::vector<CompileRequest> requests = numbered(9);
-  requests[4].source = "extern \"C\" __global__ void k4() { broken; }";
-  for (const int threads : {0, 1, 2, 5, 64}) {
-    std::set<std::size_t> reported;
-    std::atomic<int> inside{0};
-    const auto results = compile_all(compiler(), requests, threads, [&](std::size_t index, const auto& result) {
-      EXPECT_EQ(++inside, 1) << "one call at a time";
-      EXPECT_TRUE(reported.insert(index).second);
-      EXPECT_EQ(result.ok(), index != 4);
-      --inside;
-    });
-    EXPECT_EQ(reported.size(), requests.size());
-    ASSERT_EQ(results.size(), requests.size());
-    for (std::size_t i = 0; i < results.size(); ++i) {
-      ASSERT_EQ(results[i].ok(), i != 4);
-      if (results[i]) {
-        EXPECT_EQ(results[i]->entries[0].entry, fmt::format("k{}", i));
-      } else {
-        EXPECT_EQ(results[i].error().kind, ErrorKind::compile);
-      }
+TEST(Compiler, SeveralThreadsCompileAtOnce) {
+  constexpr int count = 9, broken = 4;
+  std::vector<std::optional<Result<CompiledKernel>>> results(count);
+  {
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < count; ++i) {
+      threads.emplace_back([&results, i] {
+        const std::string body = i == broken ? "broken;" : fmt::format("x[0] = {};", i);
+        const std::string source = fmt::format("extern \"C\" __global__ void k{}(int* x) {{ {} }}", i, body);
+        results[i].emplace(compiler().compile(request(source)));
+      });
     }
   }
-}
-
-TEST(CompileAll, NothingToDoIsDone) { EXPECT_TRUE(compile_all(compiler(), {}, 4).empty()); }
-
-/// Counts compilations; the result names the request.
-class CountingCompiler final : public Compiler {
- public:
-  Result<CompiledKernel> compile(const CompileRequest& wanted) override {
-    ++count;
-    CompiledKernel kernel;
-    kernel.ptx = wanted.source;
-    return kernel;
+  for (int i = 0; i < count; ++i) {
+    ASSERT_EQ(results[i]->ok(), i != broken);
+    if (i == broken) {
+      EXPECT_EQ((*results[i]).error().kind, ErrorKind::compile);
+    } else {
+      EXPECT_EQ((**results[i]).entries[0].entry, fmt::format("k{}", i));
+    }
   }
-  [[nodiscard]] Hash128 key(const CompileRequest& wanted) const override { return hash_bytes(wanted.source); }
-  std::atomic<int> count{0};
-};
-
-TEST(CompileAll, EqualRequestsAreCompiledOnce) {
-  CountingCompiler counting;
-  const std::vector<CompileRequest> requests = {request("a"), request("b"), request("a"), request("a"), request("b")};
-  int reports = 0;
-  const auto results = compile_all(counting, requests, 2, [&](std::size_t, const auto&) { ++reports; });
-  EXPECT_EQ(counting.count, 2);
-  EXPECT_EQ(reports, 5);
-  for (std::size_t i = 0; i < requests.size(); ++i) EXPECT_EQ(results[i]->ptx, requests[i].source);
 }
 
 }  // namespace

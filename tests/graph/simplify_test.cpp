@@ -337,5 +337,19 @@ TEST(Simplify, ParametersAndResultsStay) {
   EXPECT_EQ(graph.results()[2], graph.results()[1]);
 }
 
+TEST(Simplify, AStopLeavesTheGraphAsItIs) {
+  const Graph before = made([](Builder& b) {
+    const Value x = b.parameter(f32, {4}, "x");
+    return Values{b.unary(Op::negate, b.unary(Op::negate, x))};
+  });
+  Graph graph = before;
+  std::stop_source stop;
+  stop.request_stop();
+  const auto report = simplify(graph, {.stop = stop.get_token()});
+  ASSERT_FALSE(report);
+  EXPECT_EQ(report.error().kind, ErrorKind::cancelled);
+  EXPECT_EQ(graph.size(), before.size());
+}
+
 }  // namespace
 }  // namespace stitch::graph

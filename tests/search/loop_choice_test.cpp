@@ -88,4 +88,16 @@ TEST(UnfusedFragment, OfOthersRunsOnce) {
 }
 
 }  // namespace
+TEST(UnfusedFragment, IsNoneOnceStopped) {
+  const RoughScorer scorer;
+  KernelCache cache(scorer, {});
+  Builder b;
+  const Value x = b.parameter(DType::f32, {64});
+  std::stop_source stop;
+  stop.request_stop();
+  const auto unfused = unfused_fragment(finished(b, {b.unary(Op::exp, x)}), cache, stop.get_token());
+  ASSERT_FALSE(unfused);
+  EXPECT_EQ(unfused.error().kind, ErrorKind::cancelled);
+}
+
 }  // namespace stitch::search::test

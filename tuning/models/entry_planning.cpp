@@ -26,7 +26,7 @@ PlannedEntry plan_entry(const Entry& entry, const Tuner& tuner, const EntryPlann
       plan.failure = fmt::format("{}: plan: {}", entry.name, fused.error().message);
     }
   }
-  Result<search::UnfusedFragment> unfused = tuner.unfused(entry.graph);
+  Result<search::UnfusedFragment> unfused = tuner.unfused(entry.graph, how.stop);
   if (unfused) plan.unfused = std::move(*unfused);
   return plan;
 }

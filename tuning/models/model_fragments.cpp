@@ -11,16 +11,17 @@ namespace stitch::tuning {
 
 using graph::Op;
 
-Result<ModelFragments> cut_model(import::Imported imported, const Tuner& tuner) {
-  return cut_model(std::move(imported), [&](const graph::Graph& loop) { return tuner.runs_in_one_kernel(loop); });
+Result<ModelFragments> cut_model(import::Imported imported, const Tuner& tuner, const std::stop_token& stop) {
+  return cut_model(
+      std::move(imported), [&](const graph::Graph& loop) { return tuner.runs_in_one_kernel(loop, stop); }, stop);
 }
 
-Result<ModelFragments> cut_model(import::Imported imported,
-                                 const std::function<bool(const graph::Graph&)>& whole_loop) {
+Result<ModelFragments> cut_model(import::Imported imported, const std::function<bool(const graph::Graph&)>& whole_loop,
+                                 const std::stop_token& stop) {
   ModelFragments model;
   model.operators = graph::operator_count(imported.graph);
   model.boundaries = std::move(imported.boundaries);
-  STITCH_TRY(graph::simplify(imported.graph));
+  STITCH_TRY(graph::simplify(imported.graph, {.stop = stop}));
   const graph::Constraints constraints = imported.graph.constraints;  // bodies of loops are under them as well
   std::map<Hash128, std::size_t> known;
   Status status;
@@ -45,6 +46,10 @@ Result<ModelFragments> cut_model(import::Imported imported,
     }
     std::vector<std::size_t> entries;
     for (const graph::FragmentSite& fragment : cut.fragments) {
+      if (stop.stop_requested()) {
+        status = make_error(ErrorKind::cancelled, "stopped while the model was cut");
+        return;
+      }
       Result<graph::CanonicalForm> form = graph::canonicalise(fragment.graph);
       const std::string place =
           fmt::format("{}level {}", site.path.empty() ? "" : site.path.substr(1) + ", ", fragment.level);

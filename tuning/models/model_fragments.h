@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -32,10 +33,12 @@ struct ModelFragments {
 };
 
 /// Simplifies the graph and cuts every region of it; loops for which `whole_loop` (graph::CutOptions) holds stay whole.
-/// Errors: those of simplification and canonical forms.
+/// Errors: those of simplification and canonical forms; cancelled once `stop` fires.
 Result<ModelFragments> cut_model(import::Imported model,
-                                 const std::function<bool(const graph::Graph&)>& whole_loop = {});
-/// Whole are the loops of which the tuner's explorers expect more in one kernel than turn by turn.
-Result<ModelFragments> cut_model(import::Imported model, const Tuner& tuner);
+                                 const std::function<bool(const graph::Graph&)>& whole_loop = {},
+                                 const std::stop_token& stop = {});
+/// Whole are the loops of which the tuner's explorers expect more in one kernel than turn by turn. Errors: also
+/// cancelled, once `stop` fires.
+Result<ModelFragments> cut_model(import::Imported model, const Tuner& tuner, const std::stop_token& stop = {});
 
 }  // namespace stitch::tuning

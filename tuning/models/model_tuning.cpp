@@ -64,7 +64,7 @@ Result<PlannedModel> import_and_plan(std::string_view bytes, std::string_view na
   if (progress) progress({"import", 0, std::string(name)});
   const Stopwatch importing;
   STITCH_ASSIGN(auto imported, import::import_bytes(bytes, name, asked));
-  STITCH_ASSIGN(CutModel cut, cut_for_tuning(std::move(imported), bytes, name, tuner, asked.constraints));
+  STITCH_ASSIGN(CutModel cut, cut_for_tuning(std::move(imported), bytes, name, tuner, asked.constraints, stop));
   result.model = std::move(cut.fragments);
   result.tuning.report = std::move(cut.report);
   result.tuning.workload = std::move(cut.workload);
@@ -86,14 +86,14 @@ Sha256 workload_key(std::string_view bytes, const graph::Constraints& constraint
 }
 
 Result<CutModel> cut_for_tuning(import::Imported imported, std::string_view bytes, std::string_view name,
-                                const Tuner& tuner, const graph::Constraints& asked) {
+                                const Tuner& tuner, const graph::Constraints& asked, const std::stop_token& stop) {
   CutModel cut;
   ModelReport& report = cut.report;
   report.model = name;
   report.constraints = to_string(imported.graph.constraints);
   cut.workload.format = imported.format;
   const std::vector<std::string> parameters = imported.parameters, results = imported.results;
-  STITCH_ASSIGN(cut.fragments, cut_model(std::move(imported), tuner));
+  STITCH_ASSIGN(cut.fragments, cut_model(std::move(imported), tuner, stop));
   const ModelFragments& model = cut.fragments;
   report.operators = model.operators;
   for (const graph::DonationOutcome& outcome : model.donations) {

@@ -24,7 +24,7 @@ struct CutModel {
 
 /// `bytes` and `asked`: what the model was read from, and under which constraints. Errors: those of cut_model.
 Result<CutModel> cut_for_tuning(import::Imported imported, std::string_view bytes, std::string_view name,
-                                const Tuner& tuner, const graph::Constraints& asked);
+                                const Tuner& tuner, const graph::Constraints& asked, const std::stop_token& stop = {});
 
 struct ModelTuning {
   ModelReport report;

@@ -50,9 +50,10 @@ Result<search::FusionPlan> Tuner::explore(const graph::Graph& canonical, const s
   return context_->arena.execute([&] { return search::explore_fusion(canonical, *context_->kernels, looking); });
 }
 
-bool Tuner::runs_in_one_kernel(const graph::Graph& loop) const {
-  return context_->arena.execute(
-      [&] { return search::runs_in_one_kernel(loop, *context_->kernels, context_->options.fusion); });
+bool Tuner::runs_in_one_kernel(const graph::Graph& loop, const std::stop_token& stop) const {
+  search::FusionOptions looking = context_->options.fusion;
+  looking.stop = stop;
+  return context_->arena.execute([&] { return search::runs_in_one_kernel(loop, *context_->kernels, looking); });
 }
 
 bool Tuner::is_product(const graph::Graph& canonical) const { return tuning::is_product(canonical); }
@@ -74,8 +75,8 @@ double Tuner::copy_us(double bytes) const {
   return costmodel::launch_time(context_->device, {}) + bytes / context_->device.copy_bandwidth() * 1e6;
 }
 
-Result<search::UnfusedFragment> Tuner::unfused(const graph::Graph& canonical) const {
-  return context_->arena.execute([&] { return search::unfused_fragment(canonical, *context_->kernels); });
+Result<search::UnfusedFragment> Tuner::unfused(const graph::Graph& canonical, const std::stop_token& stop) const {
+  return context_->arena.execute([&] { return search::unfused_fragment(canonical, *context_->kernels, stop); });
 }
 
 Result<TunedFragment> Tuner::predict(const PlanRequest& request) const {

@@ -63,8 +63,9 @@ class Tuner {
 
   /// Partition and schedules only; nothing is compiled. Errors: constraint, cancelled.
   Result<search::FusionPlan> explore(const graph::Graph& canonical, const std::stop_token& stop = {}) const;
-  /// Whether a loop, with nothing beside it, is expected to take less time as one kernel than turn by turn.
-  [[nodiscard]] bool runs_in_one_kernel(const graph::Graph& loop) const;
+  /// Whether a loop, with nothing beside it, is expected to take less time as one kernel than turn by turn; false, too,
+  /// once `stop` fires.
+  [[nodiscard]] bool runs_in_one_kernel(const graph::Graph& loop, const std::stop_token& stop = {}) const;
   /// Whether the fragment is one product of matrices with its epilogue, or one attention: predict and tune make a plan
   /// for it without exploring, and it has no kernels that a search could try further candidates of.
   [[nodiscard]] bool is_product(const graph::Graph& canonical) const;
@@ -79,8 +80,8 @@ class Tuner {
   [[nodiscard]] std::optional<ProductPrice> product_price(const graph::Graph& graph) const;
   /// What a kernel is predicted to take that does nothing but read and write so many bytes, µs.
   [[nodiscard]] double copy_us(double bytes) const;
-  /// Every operator in a kernel of its own: what a plan is compared with.
-  Result<search::UnfusedFragment> unfused(const graph::Graph& canonical) const;
+  /// Every operator in a kernel of its own: what a plan is compared with. Errors: constraint, cancelled.
+  Result<search::UnfusedFragment> unfused(const graph::Graph& canonical, const std::stop_token& stop = {}) const;
 
   /// A plan that can be served now: explored, generated and compiled, not verified. Labelled `predicted`, or `near`
   /// when the history has measured neighbours of all its kernels and they chose the schedules. Errors: unavailable

@@ -51,7 +51,7 @@ Result<std::unique_ptr<TuningContext>> TuningContext::create(TunerOptions option
   if (options.compiles && !options.artifact_folder.empty()) {
     context->artifacts =
         std::make_unique<codegen::ArtifactCache>(files, clock, codegen::ArtifactCacheOptions{options.artifact_folder});
-    context->caching = std::make_unique<codegen::CachingCompiler>(*compiler, *context->artifacts);
+    context->caching = std::make_unique<codegen::CachingCompiler>(*compiler, *context->artifacts, options.complain);
     compiler = context->caching.get();
   }
   context->target = {context->device.name, options.architecture, release_of(context->toolkit),

@@ -39,16 +39,17 @@ void give_names(const std::vector<std::string>& names, std::vector<api::ProgramP
 
 Result<api::Program> outline_program(import::Imported model, const Tuner& tuner, const ProgramRequest& request,
                                      const std::set<Hash128>& left) {
-  STITCH_TRY(graph::simplify(model.graph));
+  STITCH_TRY(graph::simplify(model.graph, {.stop = request.stop}));
   const auto is_left = [&](const graph::Graph& call) {
     if (left.empty()) return false;
     const auto form = graph::canonicalise(call);
     return form && left.contains(form->key);
   };
-  const ProgramOptions options{[&](const graph::Graph& loop) { return tuner.runs_in_one_kernel(loop); },
+  const ProgramOptions options{[&](const graph::Graph& loop) { return tuner.runs_in_one_kernel(loop, request.stop); },
                                [&](const graph::Graph& call) { return !is_left(call) && tuner.computes_product(call); },
                                model.graph.constraints};
   STITCH_ASSIGN(api::Program program, build_program(model.graph, options));
+  if (request.stop.stop_requested()) return make_error(ErrorKind::cancelled, "stopped while the program was outlined");
   give_names(model.parameters, program.parameters);
   give_names(model.results, program.results);
   give_ranges(model, program);

@@ -5,11 +5,11 @@
 #include <set>
 
 #include "base/clock.h"
+#include "base/time_budget.h"
 #include "tuning/models/entry_planning.h"
 #include "tuning/models/fragment_tuning.h"
 #include "tuning/models/model_tuning.h"
 #include "tuning/programs/model_program.h"
-#include "tuning/zoo/time_budget.h"
 
 namespace stitch::tuning {
 namespace {
@@ -80,9 +80,10 @@ class ZooTuning {
   Status read_one(const ZooModel& file, ZooRow& row, ReadModel& model) {
     STITCH_ASSIGN(const std::string bytes, disk_.read(file.path));
     STITCH_ASSIGN(import::Imported imported, import::import_bytes(bytes, file.name, options_.asked));
-    const auto program = outline_program(imported, tuner_, {.name = file.name, .source = sha256(bytes)});
-    STITCH_ASSIGN(CutModel cut,
-                  cut_for_tuning(std::move(imported), bytes, file.name, tuner_, options_.asked.constraints));
+    const auto program =
+        outline_program(imported, tuner_, {.name = file.name, .source = sha256(bytes), .stop = options_.stop});
+    STITCH_ASSIGN(CutModel cut, cut_for_tuning(std::move(imported), bytes, file.name, tuner_,
+                                               options_.asked.constraints, options_.stop));
     note_memory(program, row);
     row.library_calls = cut.fragments.library_calls - cut.fragments.opaque;
     row.operators = cut.fragments.opaque;

@@ -56,11 +56,6 @@ def type_text(kind: str, element: str) -> str:
     return f"tensor({_TYPES.get(element, (element.lower(), None))[0]})"
 
 
-def ours_of(element: str) -> str | None:
-    """Our name of ONNX's type; None for those that nothing here has."""
-    return _TYPES.get(element, (None, None))[1]
-
-
 def ours_of_array(array: numpy.ndarray) -> str | None:
     return _NUMPY.get(array.dtype.name)
 

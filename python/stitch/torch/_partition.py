@@ -88,11 +88,6 @@ def _pieces(graph_module, support: _Support) -> list:
     return [piece for piece in pieces if any(not is_view(node) for node in piece)]
 
 
-def _uses_anything(piece: list) -> bool:
-    inside = set(piece)
-    return any(argument not in inside for node in piece for argument in node.all_input_nodes)
-
-
 def split(graph_module: torch.fx.GraphModule, device: str):
     """Takes our pieces out of a graph, in place. Returns the modules that they became, by name.
 

@@ -7,7 +7,7 @@
 #include <stop_token>
 #include <thread>
 
-namespace stitch::tuning {
+namespace stitch {
 
 /// Asks for a stop when the time is over, or when somebody else asks for one.
 class TimeBudget {
@@ -25,4 +25,4 @@ class TimeBudget {
   std::jthread clock_;
 };
 
-}  // namespace stitch::tuning
+}  // namespace stitch

@@ -1,9 +1,9 @@
-#include "tuning/zoo/time_budget.h"
+#include "base/time_budget.h"
 
 #include <algorithm>
 #include <chrono>
 
-namespace stitch::tuning {
+namespace stitch {
 
 TimeBudget::TimeBudget(std::optional<double> seconds, const std::stop_token& other)
     : other_(other, [this] { source_.request_stop(); }) {
@@ -18,4 +18,4 @@ TimeBudget::TimeBudget(std::optional<double> seconds, const std::stop_token& oth
   });
 }
 
-}  // namespace stitch::tuning
+}  // namespace stitch
