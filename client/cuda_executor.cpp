@@ -4,70 +4,53 @@
 #include <map>
 #include <vector>
 
+#include "client/cuda_context.h"
 #include "cuda/device_traits.h"
-#include "cuda/driver_api.h"
 
 namespace stitch::client {
+namespace {
 
 using api::LaunchArgument;
 
-/// A device's primary context, held for as long as somebody uses it.
-struct CudaContext {
-  std::shared_ptr<const cuda::DriverApi> driver;
-  CUdevice device = 0;
-  CUcontext context = nullptr;
-  int capability = 0;  ///< 90
-  DeviceTraits traits;
-
-  CudaContext() = default;
-  CudaContext(const CudaContext&) = delete;
-  CudaContext& operator=(const CudaContext&) = delete;
-  ~CudaContext() {
-    if (context != nullptr) driver->release_primary(device);
-  }
+/// A kernel as it is launched: all but the addresses is known when it is loaded, and they are written into `values`, so
+/// that a launch allocates nothing.
+struct ReadyLaunch {
+  CUfunction function = nullptr;
+  std::vector<std::uint64_t> values;  ///< per argument
+  std::vector<void*> pointers;        ///< to them
+  std::array<CUlaunchAttribute, 2> attributes{};
+  CUlaunchConfig config{};
 };
 
-namespace {
-
-/// Makes the context current on this thread for a while.
-class Current {
- public:
-  explicit Current(const CudaContext& context) : context_(context) {
-    status_ = context.driver->check(context.driver->push_context(context.context), "cuCtxPushCurrent");
+ReadyLaunch made_ready(const api::KernelLaunch& launch, CUfunction function, CUdeviceptr workspace) {
+  ReadyLaunch ready;
+  ready.function = function;
+  for (const LaunchArgument& argument : launch.arguments) {
+    const bool is_workspace = argument.kind == LaunchArgument::Kind::workspace;
+    ready.values.push_back(argument.value + (is_workspace ? workspace : 0));
   }
-  Current(const Current&) = delete;
-  Current& operator=(const Current&) = delete;
-  ~Current() {
-    CUcontext popped = nullptr;
-    if (status_) context_.driver->pop_context(&popped);
+  CUlaunchConfig& config = ready.config;
+  config.gridDimX = launch.blocks;
+  config.gridDimY = 1;
+  config.gridDimZ = 1;
+  config.blockDimX = launch.threads;
+  config.blockDimY = 1;
+  config.blockDimZ = 1;
+  config.sharedMemBytes = launch.shared_bytes;
+  if (launch.cluster > 1) {
+    CUlaunchAttribute& cluster = ready.attributes[config.numAttrs++];
+    cluster.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+    cluster.value.clusterDim.x = launch.cluster;
+    cluster.value.clusterDim.y = 1;
+    cluster.value.clusterDim.z = 1;
   }
-  [[nodiscard]] const Status& status() const { return status_; }
-
- private:
-  const CudaContext& context_;
-  Status status_;
-};
-
-/// Device memory for one run.
-class Allocation {
- public:
-  explicit Allocation(const cuda::DriverApi& driver) : driver_(driver) {}
-  Allocation(Allocation&& other) noexcept : driver_(other.driver_), address(std::exchange(other.address, 0)) {}
-  Allocation& operator=(Allocation&&) = delete;
-  ~Allocation() {
-    if (address != 0) driver_.free(address);
+  if (launch.cooperative) {
+    CUlaunchAttribute& cooperative = ready.attributes[config.numAttrs++];
+    cooperative.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
+    cooperative.value.cooperative = 1;
   }
-  Status make(std::int64_t bytes) {
-    const std::size_t size = bytes > 0 ? bytes : 1;
-    return driver_.check(driver_.allocate(&address, size), "cuMemAlloc");
-  }
-
- private:
-  const cuda::DriverApi& driver_;
-
- public:
-  CUdeviceptr address = 0;
-};
+  return ready;
+}
 
 class CudaPlan final : public LoadedPlan {
  public:
@@ -92,16 +75,16 @@ class CudaPlan final : public LoadedPlan {
   std::shared_ptr<const CudaContext> context_;
   const cuda::DriverApi& driver_;
   std::map<Sha256, CUmodule> modules_;
-  std::vector<CUfunction> functions_;  ///< per launch
-  Allocation workspace_;
+  std::vector<ReadyLaunch> ready_;  ///< per launch
+  DeviceMemory workspace_;
 };
 
 CudaPlan::~CudaPlan() {
-  const Current current(*context_);
+  const CurrentContext current(*context_);
   if (!current.status()) return;
   driver_.synchronize_context();  // nothing that was enqueued may lose its code or its workspace
   for (const auto& [hash, module] : modules_) driver_.unload_module(module);
-  if (workspace_.address != 0) driver_.free(std::exchange(workspace_.address, 0));
+  workspace_.release();
 }
 
 Status CudaPlan::load_kernel(const api::KernelLaunch& launch, const ArtifactSource& artifacts) {
@@ -131,20 +114,24 @@ Status CudaPlan::load_kernel(const api::KernelLaunch& launch, const ArtifactSour
         driver_.set_attribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, launch.shared_bytes),
         "cuFuncSetAttribute"));
   }
-  functions_.push_back(function);
+  ready_.push_back(made_ready(launch, function, workspace_.address()));
   return {};
 }
 
 Status CudaPlan::load(const ArtifactSource& artifacts) {
-  const Current current(*context_);
+  const CurrentContext current(*context_);
   STITCH_TRY(current.status());
+  if (plan_.workspace_bytes > 0) STITCH_TRY(workspace_.make(plan_.workspace_bytes));
   for (const api::KernelLaunch& launch : plan_.launches) {
     if (Status loaded = load_kernel(launch, artifacts); !loaded) return loaded.error().within(launch.name);
   }
+  for (ReadyLaunch& ready : ready_) {  // here they stay
+    for (std::uint64_t& value : ready.values) ready.pointers.push_back(&value);
+    ready.config.attrs = ready.attributes.data();
+  }
   if (plan_.workspace_bytes == 0) return {};
-  STITCH_TRY(workspace_.make(plan_.workspace_bytes));
   for (const api::ZeroedRange& range : plan_.zeroed) {
-    const CUdeviceptr from = workspace_.address + range.offset;
+    const CUdeviceptr from = workspace_.address() + range.offset;
     STITCH_TRY(driver_.check(driver_.fill(from, 0, range.bytes), "cuMemsetD8"));
   }
   // The fill is on the default stream; a run may come on one that does not wait for it.
@@ -153,42 +140,15 @@ Status CudaPlan::load(const ArtifactSource& artifacts) {
 
 Status CudaPlan::enqueue_kernel(std::size_t index, Addresses parameters, Addresses results, CUstream stream) {
   const api::KernelLaunch& launch = plan_.launches[index];
-  std::vector<std::uint64_t> values;
-  for (const LaunchArgument& argument : launch.arguments) {
-    const std::uint64_t value = argument.value;
-    switch (argument.kind) {
-      case LaunchArgument::Kind::parameter: values.push_back(parameters[value]); break;
-      case LaunchArgument::Kind::result: values.push_back(results[value]); break;
-      case LaunchArgument::Kind::workspace: values.push_back(workspace_.address + value); break;
-      case LaunchArgument::Kind::integer: values.push_back(value); break;
-    }
+  ReadyLaunch& ready = ready_[index];
+  for (std::size_t i = 0; i < launch.arguments.size(); ++i) {
+    const LaunchArgument& argument = launch.arguments[i];
+    if (argument.kind == LaunchArgument::Kind::parameter) ready.values[i] = parameters[argument.value];
+    if (argument.kind == LaunchArgument::Kind::result) ready.values[i] = results[argument.value];
   }
-  std::vector<void*> pointers;
-  for (std::uint64_t& value : values) pointers.push_back(&value);
-  std::array<CUlaunchAttribute, 2> attributes{};
-  CUlaunchConfig config{};
-  config.gridDimX = launch.blocks;
-  config.gridDimY = 1;
-  config.gridDimZ = 1;
-  config.blockDimY = 1;
-  config.blockDimZ = 1;
-  config.blockDimX = launch.threads;
-  config.sharedMemBytes = launch.shared_bytes;
-  config.hStream = stream;
-  config.attrs = attributes.data();
-  if (launch.cluster > 1) {
-    CUlaunchAttribute& cluster = attributes[config.numAttrs++];
-    cluster.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
-    cluster.value.clusterDim.x = launch.cluster;
-    cluster.value.clusterDim.y = 1;
-    cluster.value.clusterDim.z = 1;
-  }
-  if (launch.cooperative) {
-    CUlaunchAttribute& cooperative = attributes[config.numAttrs++];
-    cooperative.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
-    cooperative.value.cooperative = 1;
-  }
-  return driver_.check(driver_.launch(&config, functions_[index], pointers.data(), nullptr), "cuLaunchKernelEx");
+  ready.config.hStream = stream;
+  return driver_.check(driver_.launch(&ready.config, ready.function, ready.pointers.data(), nullptr),
+                       "cuLaunchKernelEx");
 }
 
 Status CudaPlan::enqueue_copies(bool before, Addresses parameters, Addresses results, CUstream stream) {
@@ -214,26 +174,26 @@ Status CudaPlan::enqueue(Addresses parameters, Addresses results, CUstream strea
 
 Status CudaPlan::launch(Addresses parameters, Addresses results, void* stream) {
   STITCH_TRY(check_addresses(plan_, parameters, results));
-  const Current current(*context_);
+  const CurrentContext current(*context_);
   STITCH_TRY(current.status());
   return enqueue(parameters, results, static_cast<CUstream>(stream));
 }
 
 Status CudaPlan::run(Inputs parameters, Outputs results) {
   STITCH_TRY(check_buffers(plan_, parameters, results));
-  const Current current(*context_);
+  const CurrentContext current(*context_);
   STITCH_TRY(current.status());
-  std::vector<Allocation> held;
+  std::vector<DeviceMemory> held;
   std::vector<std::uint64_t> inputs, outputs;
   for (const auto& parameter : parameters) {
     STITCH_TRY(held.emplace_back(driver_).make(parameter.size()));
-    inputs.push_back(held.back().address);
+    inputs.push_back(held.back().address());
     STITCH_TRY(
         driver_.check(driver_.copy_to_device(inputs.back(), parameter.data(), parameter.size()), "cuMemcpyHtoD"));
   }
   for (const auto& result : results) {
     STITCH_TRY(held.emplace_back(driver_).make(result.size()));
-    outputs.push_back(held.back().address);
+    outputs.push_back(held.back().address());
   }
   STITCH_TRY(enqueue(inputs, outputs, nullptr));
   STITCH_TRY(driver_.check(driver_.synchronize_context(), "cuCtxSynchronize"));

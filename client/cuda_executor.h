@@ -20,6 +20,9 @@ class CudaExecutor final : public Executor {
   [[nodiscard]] std::optional<DeviceTraits> traits() const override;
   Result<std::unique_ptr<LoadedPlan>> load(const api::Plan& plan, const ArtifactSource& artifacts) override;
 
+  /// What all that it has loaded lives in.
+  [[nodiscard]] const std::shared_ptr<const CudaContext>& context() const { return context_; }
+
  private:
   explicit CudaExecutor(std::shared_ptr<const CudaContext> context) : context_(std::move(context)) {}
   std::shared_ptr<const CudaContext> context_;

@@ -5,6 +5,7 @@
 
 #include "client/host/library_call.h"
 #include "client/program_frame.h"
+#include "client/program_plans.h"
 
 namespace stitch::client {
 
@@ -34,22 +35,7 @@ Result<std::unique_ptr<ProgramRunner>> ProgramRunner::open_package(std::string_v
 }
 
 Status ProgramRunner::load(Executor& executor, const ArtifactSource& artifacts) {
-  const auto source = [&](const Sha256& hash) -> Result<std::string> {
-    const auto inside = std::ranges::find(program_.artifacts, hash, &api::ProgramArtifact::hash);
-    if (inside != program_.artifacts.end()) {
-      if (sha256(inside->bytes) != hash) return make_error(ErrorKind::corrupt, "artifact {} is damaged", hash.hex());
-      return inside->bytes;
-    }
-    if (artifacts) return artifacts(hash);
-    return make_error(ErrorKind::not_found, "the program lacks artifact {}", hash.hex());
-  };
-  for (const api::ProgramFragment& fragment : program_.fragments) {
-    plans_.emplace_back();
-    if (!fragment.plan) continue;
-    auto loaded = executor.load(*fragment.plan, source);
-    if (!loaded) return loaded.error().within(fmt::format("fragment {}", fragment.key.hex()));
-    plans_.back() = *std::move(loaded);
-  }
+  STITCH_ASSIGN(plans_, load_plans(program_, executor, artifacts));
   if (!program_.calls.empty()) {
     Result<Blas> blas = Blas::load(options_.blas);
     if (blas) {
@@ -106,12 +92,7 @@ StepBy ProgramRunner::computed_by(const ProgramStep& step) const {
   return StepBy::host;
 }
 
-std::int64_t ProgramRunner::workspace_bytes() const {
-  std::int64_t bytes = 0;
-  for (const api::ProgramFragment& fragment : program_.fragments)
-    bytes += fragment.plan ? fragment.plan->workspace_bytes : 0;
-  return bytes;
-}
+std::int64_t ProgramRunner::workspace_bytes() const { return workspace_bytes_of(program_); }
 
 std::string ProgramRunner::library() const {
   if (program_.calls.empty()) return "no library calls";

@@ -1,12 +1,10 @@
 // Plans on a whole CUDA driver, the emulated one: loaded, run, captured, and replaced while one is in flight.
-#include <cuda.h>
-#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <array>
 
-#include "client/cuda_executor.h"
+#include "tests/client/emulated_gpu.h"
 
 namespace stitch::client {
 namespace {
@@ -49,22 +47,8 @@ struct alignas(16) Words {
   std::array<unsigned, 64> values{};
 };
 
-class DriverExecutorEmulated : public testing::Test {
+class DriverExecutorEmulated : public OnAnEmulatedGpu {
  protected:
-  void SetUp() override {
-    ::setenv("STITCH_EMULATED_QUIET", "1", 0);
-    library_ = ::dlopen(STITCH_EMULATED_DRIVER, RTLD_NOW | RTLD_LOCAL);
-    ASSERT_NE(library_, nullptr) << ::dlerror();
-    auto created = CudaExecutor::create(0, STITCH_EMULATED_DRIVER);
-    ASSERT_TRUE(created.ok()) << created.error().message;
-    executor_ = *std::move(created);
-  }
-
-  template <class Function>
-  Function* entry(const char* name) {
-    return reinterpret_cast<Function*>(::dlsym(library_, name));
-  }
-
   /// A plan whose cubin is for another GPU, as far as this driver can tell, and whose PTX adds `addend`.
   std::unique_ptr<LoadedPlan> load(unsigned addend) {
     const auto artifacts = [&](const Sha256& hash) -> Result<std::string> {
@@ -77,9 +61,6 @@ class DriverExecutorEmulated : public testing::Test {
     EXPECT_TRUE(loaded.ok()) << loaded.error().message;
     return loaded.ok() ? *std::move(loaded) : nullptr;
   }
-
-  void* library_ = nullptr;
-  std::unique_ptr<CudaExecutor> executor_;
 };
 
 TEST_F(DriverExecutorEmulated, RunsAPlanFromItsPtx) {
@@ -108,17 +89,13 @@ TEST_F(DriverExecutorEmulated, WithoutPtxItSaysWhatItWasCompiledFor) {
 }
 
 TEST_F(DriverExecutorEmulated, LaunchesInOrderIsCapturedAndReplacedInFlight) {
-  CUcontext context = nullptr;
-  ASSERT_EQ(entry<decltype(cuDevicePrimaryCtxRetain)>("cuDevicePrimaryCtxRetain")(&context, 0), CUDA_SUCCESS);
-  ASSERT_EQ(entry<decltype(cuCtxSetCurrent)>("cuCtxSetCurrent")(context), CUDA_SUCCESS);
-  CUstream stream = nullptr;
-  ASSERT_EQ(entry<decltype(cuStreamCreate)>("cuStreamCreate")(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+  use_context();
+  CUstream stream = new_stream();
   CUdeviceptr memory = 0, flag = 0;
   ASSERT_EQ(entry<decltype(cuMemAlloc)>("cuMemAlloc_v2")(&memory, 768), CUDA_SUCCESS);
   ASSERT_EQ(entry<decltype(cuMemAllocManaged)>("cuMemAllocManaged")(&flag, 16, CU_MEM_ATTACH_GLOBAL), CUDA_SUCCESS);
   ASSERT_EQ(entry<decltype(cuMemsetD32)>("cuMemsetD32_v2")(memory, 0, 192), CUDA_SUCCESS);
-  const auto synchronize = entry<decltype(cuCtxSynchronize)>("cuCtxSynchronize");
-  ASSERT_EQ(synchronize(), CUDA_SUCCESS);
+  synchronize();
   const std::uint64_t first[] = {memory}, second[] = {memory + 256}, third[] = {memory + 512};
 
   // The old plan is in flight, behind something that has not happened yet, while the new one is loaded and follows it.
@@ -132,7 +109,7 @@ TEST_F(DriverExecutorEmulated, LaunchesInOrderIsCapturedAndReplacedInFlight) {
   EXPECT_EQ(query(stream), CUDA_ERROR_NOT_READY);
   *reinterpret_cast<volatile unsigned*>(flag) = 1;
   old_plan.reset();  // waits for what was enqueued with it
-  ASSERT_EQ(synchronize(), CUDA_SUCCESS);
+  synchronize();
   Words out;
   const auto read = entry<decltype(cuMemcpyDtoH)>("cuMemcpyDtoH_v2");
   ASSERT_EQ(read(out.values.data(), memory + 512, 256), CUDA_SUCCESS);
@@ -147,7 +124,7 @@ TEST_F(DriverExecutorEmulated, LaunchesInOrderIsCapturedAndReplacedInFlight) {
   ASSERT_EQ(entry<decltype(cuStreamEndCapture)>("cuStreamEndCapture")(stream, &graph), CUDA_SUCCESS);
   ASSERT_EQ(entry<decltype(cuGraphInstantiate)>("cuGraphInstantiateWithFlags")(&executable, graph, 0), CUDA_SUCCESS);
   ASSERT_EQ(entry<decltype(cuGraphLaunch)>("cuGraphLaunch")(executable, stream), CUDA_SUCCESS);
-  ASSERT_EQ(synchronize(), CUDA_SUCCESS);
+  synchronize();
   ASSERT_EQ(read(out.values.data(), memory, 256), CUDA_SUCCESS);
   EXPECT_THAT(out.values, testing::Each(20U));
 }

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "base/device_traits.h"
+#include "base/result.h"
+#include "cuda/driver_api.h"
+
+namespace stitch::client {
+
+/// A device's primary context, held for as long as somebody uses it.
+struct CudaContext {
+  std::shared_ptr<const cuda::DriverApi> driver;
+  CUdevice device = 0;
+  CUcontext context = nullptr;
+  int capability = 0;  ///< 90
+  DeviceTraits traits;
+
+  CudaContext() = default;
+  CudaContext(const CudaContext&) = delete;
+  CudaContext& operator=(const CudaContext&) = delete;
+  ~CudaContext();
+};
+
+/// Makes the context current on this thread for a while.
+class CurrentContext {
+ public:
+  explicit CurrentContext(const CudaContext& context);
+  CurrentContext(const CurrentContext&) = delete;
+  CurrentContext& operator=(const CurrentContext&) = delete;
+  ~CurrentContext();
+  [[nodiscard]] const Status& status() const { return status_; }
+
+ private:
+  const CudaContext& context_;
+  Status status_;
+};
+
+/// Device memory, uninitialised, of a context that is current when it is made and when it ends.
+class DeviceMemory {
+ public:
+  explicit DeviceMemory(const cuda::DriverApi& driver) : driver_(driver) {}
+  DeviceMemory(DeviceMemory&& other) noexcept : driver_(other.driver_), address_(std::exchange(other.address_, 0)) {}
+  DeviceMemory& operator=(DeviceMemory&&) = delete;
+  ~DeviceMemory() { release(); }
+
+  /// Errors: resource_exhausted, runtime.
+  Status make(std::int64_t bytes);
+  void release();
+  [[nodiscard]] CUdeviceptr address() const { return address_; }
+
+ private:
+  const cuda::DriverApi& driver_;
+  CUdeviceptr address_ = 0;
+};
+
+}  // namespace stitch::client

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "api/program_document.h"
+#include "base/result.h"
+#include "client/executor.h"
+
+namespace stitch::client {
+
+/// Where a value of a program lies in device memory, before it is known what a run is given.
+struct DevicePlace {
+  enum class Base : std::uint8_t { input, output, arena };
+  Base base = Base::arena;
+  std::int64_t offset = 0;  ///< number of the input or output; bytes into the arena
+
+  bool operator==(const DevicePlace&) const = default;
+};
+
+struct DeviceStep;
+
+struct PlanStep {
+  LoadedPlan* plan = nullptr;
+  std::vector<DevicePlace> parameters, results;
+  std::vector<std::uint64_t> from, to;  ///< room for their addresses
+};
+struct DeviceCopy {
+  DevicePlace to, from;
+  std::int64_t bytes = 0;
+};
+/// Turns that take the carried values by turns from one half of their memory to the other.
+struct TurnsStep {
+  std::int64_t turns = 0;
+  std::vector<DeviceStep> even, odd;
+};
+
+/// A step of a program as a stream takes it.
+struct DeviceStep {
+  std::string place;  ///< in the program: "while.3, step 2 (level 1)"
+  std::variant<PlanStep, DeviceCopy, TurnsStep> work;
+};
+
+/// The steps of a checked program, loops' turns inside, with all that depends on nothing but the program worked out.
+/// `plans`: per fragment, null where there is none. Error: unsupported, naming the first step that no stream can
+/// take.
+Result<std::vector<DeviceStep>> device_steps(const api::Program& program, const std::vector<LoadedPlan*>& plans);
+
+/// Kernels and copies of these steps, loops' turns counted.
+std::int64_t count_operations(const std::vector<DeviceStep>& steps);
+
+}  // namespace stitch::client

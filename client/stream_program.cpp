@@ -1,0 +1,124 @@
+#include "client/stream_program.h"
+
+#include "client/cuda_context.h"
+#include "client/device_steps.h"
+#include "client/program_plans.h"
+
+namespace stitch::client {
+namespace {
+
+Status check_ports(const std::vector<api::ProgramPort>& ports, std::string_view what, Addresses addresses) {
+  if (addresses.size() != ports.size()) {
+    return make_error(ErrorKind::invalid_argument, "{} addresses of {}s were given, the program has {}",
+                      addresses.size(), what, ports.size());
+  }
+  for (std::size_t i = 0; i < ports.size(); ++i) {
+    if (addresses[i] % buffer_alignment == 0 && (addresses[i] != 0 || ports[i].type.bytes() == 0)) continue;
+    return make_error(ErrorKind::invalid_argument, "{} {} '{}': {:#x} is no {}-byte aligned address of device memory",
+                      what, i, ports[i].name, addresses[i], buffer_alignment);
+  }
+  return {};
+}
+
+}  // namespace
+
+/// All that is on the device, and what is done with it.
+struct StreamProgram::Contents {
+  explicit Contents(std::shared_ptr<const CudaContext> of)
+      : context(std::move(of)), driver(*context->driver), arena(driver) {}
+  Contents(const Contents&) = delete;
+  Contents& operator=(const Contents&) = delete;
+  ~Contents();
+
+  [[nodiscard]] std::uint64_t address(DevicePlace place, Addresses inputs, Addresses outputs) const {
+    switch (place.base) {
+      case DevicePlace::Base::input: return inputs[place.offset];
+      case DevicePlace::Base::output: return outputs[place.offset];
+      case DevicePlace::Base::arena: break;
+    }
+    return arena.address() + place.offset;
+  }
+  Status enqueue(std::vector<DeviceStep>& of, Addresses inputs, Addresses outputs, void* stream);
+  Status enqueue(DeviceStep& step, Addresses inputs, Addresses outputs, void* stream);
+
+  std::shared_ptr<const CudaContext> context;
+  const cuda::DriverApi& driver;
+  std::vector<std::unique_ptr<LoadedPlan>> plans;  ///< per fragment; null: none
+  DeviceMemory arena;
+  std::vector<DeviceStep> steps;
+};
+
+StreamProgram::Contents::~Contents() {
+  const CurrentContext current(*context);
+  if (!current.status()) return;
+  driver.synchronize_context();  // nothing that was enqueued may lose its memory
+  plans.clear();
+  arena.release();
+}
+
+Status StreamProgram::Contents::enqueue(DeviceStep& step, Addresses inputs, Addresses outputs, void* stream) {
+  if (auto* plan = std::get_if<PlanStep>(&step.work)) {
+    for (std::size_t i = 0; i < plan->from.size(); ++i) plan->from[i] = address(plan->parameters[i], inputs, outputs);
+    for (std::size_t i = 0; i < plan->to.size(); ++i) plan->to[i] = address(plan->results[i], inputs, outputs);
+    return plan->plan->launch(plan->from, plan->to, stream);
+  }
+  if (const auto* copy = std::get_if<DeviceCopy>(&step.work)) {
+    const CUdeviceptr to = address(copy->to, inputs, outputs), from = address(copy->from, inputs, outputs);
+    if (to == from) return {};
+    return driver.check(driver.copy_on_device(to, from, copy->bytes, static_cast<CUstream>(stream)),
+                        "cuMemcpyDtoDAsync");
+  }
+  auto& turns = std::get<TurnsStep>(step.work);
+  for (std::int64_t turn = 0; turn < turns.turns; ++turn)
+    STITCH_TRY(enqueue(turn % 2 == 0 ? turns.even : turns.odd, inputs, outputs, stream));
+  return {};
+}
+
+Status StreamProgram::Contents::enqueue(std::vector<DeviceStep>& of, Addresses inputs, Addresses outputs,
+                                        void* stream) {
+  for (DeviceStep& step : of) {
+    if (const Status done = enqueue(step, inputs, outputs, stream); !done) return done.error().within(step.place);
+  }
+  return {};
+}
+
+StreamProgram::StreamProgram(api::Program program, std::unique_ptr<Contents> contents)
+    : program_(std::move(program)), contents_(std::move(contents)) {}
+StreamProgram::~StreamProgram() = default;
+
+Result<std::unique_ptr<StreamProgram>> StreamProgram::open(api::Program program, CudaExecutor& executor,
+                                                           const ArtifactSource& artifacts) {
+  STITCH_TRY(api::check_program(program));
+  auto contents = std::make_unique<Contents>(executor.context());
+  STITCH_ASSIGN(contents->plans, load_plans(program, executor, artifacts));
+  std::vector<LoadedPlan*> plans;
+  for (const auto& plan : contents->plans) plans.push_back(plan.get());
+  STITCH_ASSIGN(contents->steps, device_steps(program, plans));
+  if (const std::int64_t bytes = program.regions[0].arena_bytes; bytes > 0) {
+    const CurrentContext current(*contents->context);
+    STITCH_TRY(current.status());
+    if (const Status made = contents->arena.make(bytes); !made)
+      return made.error().within(fmt::format("an arena of {} bytes", bytes));
+  }
+  return std::unique_ptr<StreamProgram>(new StreamProgram(std::move(program), std::move(contents)));
+}
+
+Result<std::unique_ptr<StreamProgram>> StreamProgram::open_package(std::string_view bytes, graph::Encoding encoding,
+                                                                   CudaExecutor& executor,
+                                                                   const ArtifactSource& artifacts) {
+  STITCH_ASSIGN(api::Program program, api::decode_program(bytes, encoding));
+  return open(std::move(program), executor, artifacts);
+}
+
+std::int64_t StreamProgram::workspace_bytes() const { return workspace_bytes_of(program_); }
+std::int64_t StreamProgram::operations() const { return count_operations(contents_->steps); }
+
+Status StreamProgram::launch(Addresses parameters, Addresses results, void* stream) {
+  STITCH_TRY(check_ports(inputs(), "input", parameters));
+  STITCH_TRY(check_ports(outputs(), "output", results));
+  const CurrentContext current(*contents_->context);
+  STITCH_TRY(current.status());
+  return contents_->enqueue(contents_->steps, parameters, results, stream);
+}
+
+}  // namespace stitch::client

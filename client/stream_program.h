@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "api/program_document.h"
+#include "client/cuda_executor.h"
+#include "client/executor.h"
+
+namespace stitch::client {
+
+/// A program on a GPU: its plans loaded, its arena allocated, and all that a run does worked out.
+///
+///   STITCH_ASSIGN(const auto program, StreamProgram::open_package(bytes, graph::Encoding::cbor, *executor));
+///   STITCH_TRY(program->launch(parameters, results, stream));  // addresses in device memory
+///
+/// A run is enqueued on a stream of the caller's. Launching allocates nothing, loads nothing and waits for nothing, so
+/// that it may be captured into a CUDA graph; better plans that a server has by then are another program's. Everything
+/// on the stream is a kernel of a plan or a copy: products must have plans, too (`--products ours`), and what the host
+/// would have to look at (branches, loops until something holds) is refused. client::ProgramRunner runs those on host
+/// memory. Runs share the arena and must be ordered on the device. Used by one thread at a time.
+class StreamProgram {
+ public:
+  /// The device stays in use for as long as the program is there. Errors: those of Executor::load with the fragment's
+  /// place; unsupported (names the first step that cannot be enqueued); resource_exhausted (the arena).
+  static Result<std::unique_ptr<StreamProgram>> open(api::Program program, CudaExecutor& executor,
+                                                     const ArtifactSource& artifacts = {});
+  /// The same of the bytes of a document. Errors besides: those of api::decode_program.
+  static Result<std::unique_ptr<StreamProgram>> open_package(std::string_view bytes, graph::Encoding encoding,
+                                                             CudaExecutor& executor,
+                                                             const ArtifactSource& artifacts = {});
+  ~StreamProgram();
+
+  [[nodiscard]] const api::Program& program() const { return program_; }
+  [[nodiscard]] const std::vector<api::ProgramPort>& inputs() const { return program_.parameters; }
+  [[nodiscard]] const std::vector<api::ProgramPort>& outputs() const { return program_.results; }
+  [[nodiscard]] std::int64_t arena_bytes() const { return program_.regions[0].arena_bytes; }
+  /// What its plans have for themselves, besides the arena.
+  [[nodiscard]] std::int64_t workspace_bytes() const;
+  /// Kernels and copies that one run enqueues.
+  [[nodiscard]] std::int64_t operations() const;
+
+  /// Enqueues one run on a stream (a CUstream; null: the default one) and does not wait. `parameters`, `results`: one
+  /// address per input and output, 16-byte aligned; memory must stay until the run has ended. Errors: invalid_argument
+  /// (names the port), runtime, with the step's place.
+  Status launch(Addresses parameters, Addresses results, void* stream);
+
+ private:
+  struct Contents;
+  StreamProgram(api::Program program, std::unique_ptr<Contents> contents);
+
+  const api::Program program_;
+  std::unique_ptr<Contents> contents_;
+};
+
+}  // namespace stitch::client

@@ -1,0 +1,189 @@
+// Whole programs on a stream of a GPU, the emulated one: products by kernels of ours, loops unfolded, runs captured.
+#include "client/stream_program.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "import/import.h"
+#include "tests/client/emulated_gpu.h"
+#include "tests/client/program_values.h"
+#include "tests/tuning/shared_tuner.h"
+#include "tuning/programs/model_program.h"
+
+namespace stitch::client {
+namespace {
+
+using testing::HasSubstr;
+using tuning::ProductsBy;
+
+/// The program of a graph, plans predicted, its code inside.
+Result<api::Program> planned_for_a_stream(const graph::Graph& graph, ProductsBy products = ProductsBy::ours) {
+  static SystemClock clock;
+  static RealFileSystem files;
+  tuning::TunerOptions options;
+  options.products = products;
+  STITCH_ASSIGN(const auto tuner, tuning::Tuner::create(options, tuning::shared_device(), nullptr, files, clock));
+  import::Imported model;
+  model.graph = graph;
+  return tuning::make_program(model, *tuner, {.name = "test"});
+}
+
+class StreamProgramEmulated : public OnAnEmulatedGpu {
+ protected:
+  void SetUp() override {
+    OnAnEmulatedGpu::SetUp();
+    use_context();
+  }
+  void TearDown() override {
+    for (const CUdeviceptr address : held_)
+      EXPECT_EQ(entry<decltype(cuMemFree)>("cuMemFree_v2")(address), CUDA_SUCCESS);
+  }
+
+  CUdeviceptr allocate(std::size_t bytes) {
+    CUdeviceptr address = 0;
+    EXPECT_EQ(entry<decltype(cuMemAlloc)>("cuMemAlloc_v2")(&address, std::max<std::size_t>(1, bytes)), CUDA_SUCCESS);
+    held_.push_back(address);
+    return address;
+  }
+  void send(CUdeviceptr to, const Memory& from) {
+    if (from.bytes == 0) return;
+    EXPECT_EQ(entry<decltype(cuMemcpyHtoD)>("cuMemcpyHtoD_v2")(to, from.data, from.bytes), CUDA_SUCCESS);
+  }
+  std::vector<Memory> fetch(const std::vector<std::uint64_t>& from, const StreamProgram& program) {
+    std::vector<Memory> found;
+    for (std::size_t r = 0; r < from.size(); ++r) {
+      Memory& memory = found.emplace_back(program.outputs()[r].type.bytes());
+      if (memory.bytes == 0) continue;
+      EXPECT_EQ(entry<decltype(cuMemcpyDtoH)>("cuMemcpyDtoH_v2")(memory.data, from[r], memory.bytes), CUDA_SUCCESS);
+    }
+    return found;
+  }
+
+  /// Opens the graph's program through its document, and runs it twice: on a stream, then twice more as a CUDA graph
+  /// that was captured in the mode in which whatever allocates or waits is an error.
+  void expect_right(const graph::Graph& graph, std::int64_t operations = -1) {
+    auto made = planned_for_a_stream(graph);
+    ASSERT_TRUE(made.ok()) << made.error().message;
+    const std::string package = api::encode_program(*made, graph::Encoding::cbor);
+    auto opened = StreamProgram::open_package(package, graph::Encoding::cbor, *executor_);
+    ASSERT_TRUE(opened.ok()) << opened.error().message;
+    StreamProgram& program = **opened;
+    if (operations >= 0) {
+      EXPECT_EQ(program.operations(), operations);
+    }
+    const std::vector<Memory> inputs = random_inputs(program.program());
+    std::vector<std::uint64_t> from, to;
+    for (const Memory& input : inputs) send(from.emplace_back(allocate(input.bytes)), input);
+    for (const api::ProgramPort& port : program.outputs()) to.push_back(allocate(port.type.bytes()));
+    synchronize();
+    CUstream stream = new_stream();
+    for (int time = 0; time < 2; ++time) {
+      const Status launched = program.launch(from, to, stream);
+      ASSERT_TRUE(launched.ok()) << launched.error().message;
+    }
+    synchronize();
+    expect_reference(graph, inputs, fetch(to, program));
+
+    CUgraph captured = nullptr;
+    CUgraphExec executable = nullptr;
+    const auto begin = entry<decltype(cuStreamBeginCapture)>("cuStreamBeginCapture_v2");
+    ASSERT_EQ(begin(stream, CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_SUCCESS);
+    const Status launched = program.launch(from, to, stream);
+    ASSERT_EQ(entry<decltype(cuStreamEndCapture)>("cuStreamEndCapture")(stream, &captured), CUDA_SUCCESS);
+    ASSERT_TRUE(launched.ok()) << launched.error().message;
+    const auto instantiate = entry<decltype(cuGraphInstantiate)>("cuGraphInstantiateWithFlags");
+    ASSERT_EQ(instantiate(&executable, captured, 0), CUDA_SUCCESS);
+    for (const std::uint64_t address : to)
+      ASSERT_EQ(entry<decltype(cuMemsetD8)>("cuMemsetD8_v2")(address, 0xa5, 1), CUDA_SUCCESS);
+    synchronize();
+    for (int time = 0; time < 2; ++time)
+      ASSERT_EQ(entry<decltype(cuGraphLaunch)>("cuGraphLaunch")(executable, stream), CUDA_SUCCESS);
+    synchronize();
+    expect_reference(graph, inputs, fetch(to, program));
+  }
+
+  Error refusal(const graph::Graph& graph, ProductsBy products, const std::function<void(api::Program&)>& change = {}) {
+    auto program = planned_for_a_stream(graph, products);
+    if (!program) return program.error();
+    if (change) change(*program);
+    const auto opened = StreamProgram::open(*std::move(program), *executor_);
+    return opened.ok() ? Error{ErrorKind::internal, "it was opened"} : opened.error();
+  }
+
+  std::vector<CUdeviceptr> held_;
+};
+
+graph::Graph two_products() {
+  Builder builder;
+  const Value x = builder.parameter(DType::f32, {24, 32}, "x"), w = builder.parameter(DType::f32, {32, 48}, "w");
+  const Value b = builder.parameter(DType::f32, {48}, "b"), v = builder.parameter(DType::f32, {48, 16}, "v");
+  const Value h =
+      builder.binary(Op::add, dot(builder, builder.unary(Op::exp, x), w), builder.broadcast(b, {24, 48}, {1}));
+  const Value y = dot(builder, builder.unary(Op::tanh, h), v);
+  const Value sums = builder.reduce(graph::ReduceKind::sum, y, {1});
+  return *builder.finish({builder.unary(Op::exp, y), h, sums});
+}
+
+TEST_F(StreamProgramEmulated, RunsFragmentsAndProducts) { expect_right(two_products()); }
+
+TEST_F(StreamProgramEmulated, RunsLoopsOfKnownCounts) {
+  for (const std::int64_t turns : {1, 4, 5}) {  // the last turn ends in the results after either number
+    SCOPED_TRACE(turns);
+    expect_right(loop_graph(turns, turns));
+  }
+}
+
+TEST_F(StreamProgramEmulated, RunsImportedModels) {
+  for (const char* file : {"attention", "counted_loop", "convolutions"}) {
+    SCOPED_TRACE(file);
+    auto imported = import::import_file(std::filesystem::path(STITCH_SOURCE_DIR) / "tests/data/hlo" /
+                                        (std::string(file) + ".hlo.txt"));
+    ASSERT_TRUE(imported.ok()) << imported.error().message;
+    expect_right(imported->graph);
+  }
+}
+
+TEST_F(StreamProgramEmulated, HandsItsInputsOn) {
+  Builder builder;
+  const Value x = builder.parameter(DType::f32, {5}, "x");
+  expect_right(*builder.finish({x, builder.unary(Op::exp, x)}));
+}
+
+TEST_F(StreamProgramEmulated, WhatTheHostWouldHaveToDoIsRefused) {
+  const Error call = refusal(two_products(), ProductsBy::library);
+  EXPECT_EQ(call.kind, ErrorKind::unsupported);
+  EXPECT_THAT(call.message, HasSubstr("is a library's call; programs made with --products ours have kernels for it"));
+  EXPECT_THAT(call.message, HasSubstr("step 1 (dot"));
+  EXPECT_THAT(call.message, HasSubstr("(and there are others)"));
+  EXPECT_THAT(refusal(loop_graph(-1, 3), ProductsBy::ours).message,
+              HasSubstr("the loop ends by a value in device memory"));
+  const Error none = refusal(two_products(), ProductsBy::ours, [](api::Program& program) {
+    program.fragments[0].plan.reset();
+    program.fragments[0].why_none = "it was taken away";
+  });
+  EXPECT_EQ(none.kind, ErrorKind::unsupported);
+  EXPECT_THAT(none.message, HasSubstr("the fragment has no plan: it was taken away"));
+  const Error lost =
+      refusal(two_products(), ProductsBy::ours, [](api::Program& program) { program.artifacts.clear(); });
+  EXPECT_EQ(lost.kind, ErrorKind::not_found);
+}
+
+TEST_F(StreamProgramEmulated, AddressesThatDoNotFitAreNamed) {
+  Builder builder;
+  auto made = planned_for_a_stream(*builder.finish({builder.unary(Op::exp, builder.parameter(DType::f32, {4}, "x"))}));
+  ASSERT_TRUE(made.ok()) << made.error().message;
+  const auto opened = StreamProgram::open(*std::move(made), *executor_);
+  ASSERT_TRUE(opened.ok()) << opened.error().message;
+  StreamProgram& program = **opened;
+  const std::uint64_t there = allocate(64), nowhere = 0, odd = there + 4;
+  const auto launch = [&](Addresses from, Addresses to) { return program.launch(from, to, nullptr).error(); };
+  EXPECT_THAT(launch(std::span(&odd, 1), std::span(&there, 1)).message, HasSubstr("input 0 'x': 0x"));
+  EXPECT_THAT(launch(std::span(&there, 1), std::span(&nowhere, 1)).message, HasSubstr("output 0"));
+  EXPECT_THAT(launch({}, std::span(&there, 1)).message,
+              HasSubstr("0 addresses of inputs were given, the program has 1"));
+}
+
+}  // namespace
+}  // namespace stitch::client
