@@ -48,9 +48,8 @@ void add_constraint_options(CLI::App& command, graph::Constraints& constraints) 
 }
 
 void add_products_option(CLI::App& command, tuning::ProductsBy& products) {
-  static const std::map<std::string, tuning::ProductsBy> names = {{"library", tuning::ProductsBy::library},
-                                                                  {"faster", tuning::ProductsBy::faster},
-                                                                  {"ours", tuning::ProductsBy::ours}};
+  static const std::map<std::string, tuning::ProductsBy> names(tuning::products_words.begin(),
+                                                               tuning::products_words.end());
   command
       .add_option("--products", products,
                   "products of matrices: by the library, by kernels of ours where these are predicted to be faster by "

@@ -22,10 +22,10 @@ Encoding encoding_of(const HttpAnswer& answer) {
   return answer.content_type.starts_with(cbor) ? Encoding::cbor : Encoding::json;
 }
 
-/// "/v1/models?name=bert%20base".
-std::string with_name(std::string_view path, std::string_view name) {
-  std::string target = fmt::format("{}?name=", path);
-  for (const char c : name) {
+/// Text as a field of a query.
+std::string encoded(std::string_view text) {
+  std::string target;
+  for (const char c : text) {
     const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
                        c == '.' || c == '_' || c == '~';
     // A name is for people: what a target cannot carry becomes a space.
@@ -37,6 +37,11 @@ std::string with_name(std::string_view path, std::string_view name) {
     }
   }
   return target;
+}
+
+/// "/v1/models?name=bert%20base".
+std::string with_name(std::string_view path, std::string_view name) {
+  return fmt::format("{}?name={}", path, encoded(name));
 }
 
 /// Where the secret of a server over TCP stands.
@@ -223,11 +228,15 @@ Result<api::Program> Client::make_program(std::string model, const FetchOptions&
                 .target = with_name("/v1/programs", options.name),
                 .content_type = "application/octet-stream",
                 .accept = std::string(cbor)};
+  if (!options.products.empty()) call.target += "&products=" + encoded(options.products);
   call.body = std::move(model);
   call.timeout_seconds = options_.timeout_seconds + options.deadline_ms * 1e-3;
   STITCH_ASSIGN(const HttpAnswer answer, send(std::move(call)));
   if (answer.status != 200) return api::decode_error(answer.body, encoding_of(answer));
   STITCH_ASSIGN(api::Program program, api::decode_program(answer.body, encoding_of(answer)));
+  if (options.device && !plans_for(*options.device)) {  // those are for the server's own target
+    for (api::ProgramFragment& fragment : program.fragments) fragment.plan.reset();
+  }
   STITCH_TRY(look_up_plans(program, options));
   std::set<Sha256> known;
   for (const api::ProgramFragment& fragment : program.fragments) {

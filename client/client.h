@@ -41,6 +41,9 @@ struct FetchOptions {
   graph::Constraints constraints = {};  ///< of the plan, besides those of the fragment itself
   /// What the driver reports of the GPU that the plan is to run on; without it the plan is for the server's own target.
   std::optional<DeviceTraits> device = {};
+  /// Who multiplies matrices in a program that is made: "library", "ours" (kernels of ours wherever there are),
+  /// "faster" (where these are predicted to be); empty: as the server has it.
+  std::string products = {};
 };
 
 struct FetchedProgram {

@@ -1,5 +1,7 @@
 #include "client/cuda_context.h"
 
+#include <vector>
+
 namespace stitch::client {
 
 CudaContext::~CudaContext() {
@@ -23,6 +25,26 @@ Status DeviceMemory::make(std::int64_t bytes) {
 
 void DeviceMemory::release() {
   if (address_ != 0) driver_.free(std::exchange(address_, 0));
+}
+
+Status run_on_host_memory(const cuda::DriverApi& driver, Inputs parameters, Outputs results,
+                          const std::function<Status(Addresses parameters, Addresses results)>& enqueue) {
+  std::vector<DeviceMemory> held;
+  std::vector<std::uint64_t> from, to;
+  for (const auto& parameter : parameters) {
+    STITCH_TRY(held.emplace_back(driver).make(std::ssize(parameter)));
+    from.push_back(held.back().address());
+    STITCH_TRY(driver.check(driver.copy_to_device(from.back(), parameter.data(), parameter.size()), "cuMemcpyHtoD"));
+  }
+  for (const auto& result : results) {
+    STITCH_TRY(held.emplace_back(driver).make(std::ssize(result)));
+    to.push_back(held.back().address());
+  }
+  STITCH_TRY(enqueue(from, to));
+  STITCH_TRY(driver.check(driver.synchronize_context(), "cuCtxSynchronize"));
+  for (std::size_t i = 0; i < results.size(); ++i)
+    STITCH_TRY(driver.check(driver.copy_to_host(results[i].data(), to[i], results[i].size()), "cuMemcpyDtoH"));
+  return {};
 }
 
 }  // namespace stitch::client

@@ -3,11 +3,13 @@
 #include <cuda.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <utility>
 
 #include "base/device_traits.h"
 #include "base/result.h"
+#include "client/executor.h"
 #include "cuda/driver_api.h"
 
 namespace stitch::client {
@@ -57,5 +59,11 @@ class DeviceMemory {
   const cuda::DriverApi& driver_;
   CUdeviceptr address_ = 0;
 };
+
+/// Copies parameters into device memory of their own, lets `enqueue` put work on the default stream with their
+/// addresses and those of as much memory for the results, waits, and copies the results back. A context must be
+/// current. Errors: resource_exhausted, runtime, those of `enqueue`.
+Status run_on_host_memory(const cuda::DriverApi& driver, Inputs parameters, Outputs results,
+                          const std::function<Status(Addresses parameters, Addresses results)>& enqueue);
 
 }  // namespace stitch::client

@@ -183,24 +183,8 @@ Status CudaPlan::run(Inputs parameters, Outputs results) {
   STITCH_TRY(check_buffers(plan_, parameters, results));
   const CurrentContext current(*context_);
   STITCH_TRY(current.status());
-  std::vector<DeviceMemory> held;
-  std::vector<std::uint64_t> inputs, outputs;
-  for (const auto& parameter : parameters) {
-    STITCH_TRY(held.emplace_back(driver_).make(parameter.size()));
-    inputs.push_back(held.back().address());
-    STITCH_TRY(
-        driver_.check(driver_.copy_to_device(inputs.back(), parameter.data(), parameter.size()), "cuMemcpyHtoD"));
-  }
-  for (const auto& result : results) {
-    STITCH_TRY(held.emplace_back(driver_).make(result.size()));
-    outputs.push_back(held.back().address());
-  }
-  STITCH_TRY(enqueue(inputs, outputs, nullptr));
-  STITCH_TRY(driver_.check(driver_.synchronize_context(), "cuCtxSynchronize"));
-  for (std::size_t i = 0; i < results.size(); ++i) {
-    STITCH_TRY(driver_.check(driver_.copy_to_host(results[i].data(), outputs[i], results[i].size()), "cuMemcpyDtoH"));
-  }
-  return {};
+  return run_on_host_memory(driver_, parameters, results,
+                            [&](Addresses from, Addresses to) { return enqueue(from, to, nullptr); });
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "client/host/library_call.h"
 #include "client/program_frame.h"
 #include "client/program_plans.h"
+#include "client/program_ports.h"
 
 namespace stitch::client {
 
@@ -100,27 +101,7 @@ std::string ProgramRunner::library() const {
 }
 
 Status ProgramRunner::run(Inputs parameters, Outputs results, StepObserver* observer) {
-  const auto check = [](std::span<const api::ProgramPort> ports, std::string_view what, std::size_t i, const void* at,
-                        std::size_t bytes) -> Status {
-    const std::size_t wanted = ports[i].type.bytes();
-    if (bytes != wanted) {
-      return make_error(ErrorKind::invalid_argument, "{} {} '{}': {} bytes were given, {} has {}", what, i,
-                        ports[i].name, bytes, graph::to_string(ports[i].type), wanted);
-    }
-    if (reinterpret_cast<std::uintptr_t>(at) % buffer_alignment != 0 && bytes > 0) {
-      return make_error(ErrorKind::invalid_argument, "{} {} '{}': its memory is not {}-byte aligned", what, i,
-                        ports[i].name, buffer_alignment);
-    }
-    return {};
-  };
-  if (parameters.size() != inputs().size() || results.size() != outputs().size()) {
-    return make_error(ErrorKind::invalid_argument, "{} inputs and {} outputs were given, the program has {} and {}",
-                      parameters.size(), results.size(), inputs().size(), outputs().size());
-  }
-  for (std::size_t i = 0; i < parameters.size(); ++i)
-    STITCH_TRY(check(inputs(), "input", i, parameters[i].data(), parameters[i].size()));
-  for (std::size_t i = 0; i < results.size(); ++i)
-    STITCH_TRY(check(outputs(), "output", i, results[i].data(), results[i].size()));
+  STITCH_TRY(check_ports(program_, parameters, results));
   std::vector<std::byte*> from, to;
   // Steps write no parameter of the model: check_program has seen to that.
   for (const auto& span : parameters) from.push_back(const_cast<std::byte*>(span.data()));

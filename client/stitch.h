@@ -23,7 +23,7 @@ extern "C" {
 #endif
 
 /* Rises when something is added; functions are never changed or removed within a major version of the library. */
-#define STITCH_API_VERSION 3
+#define STITCH_API_VERSION 4
 
 typedef enum stitch_code {
   STITCH_OK = 0,
@@ -58,6 +58,7 @@ typedef enum stitch_encoding { STITCH_JSON = 0, STITCH_CBOR = 1 } stitch_encodin
 
 typedef struct stitch_client stitch_client;
 typedef struct stitch_plan stitch_plan;
+typedef struct stitch_program stitch_program;
 
 /* STITCH_API_VERSION of the library that was loaded. */
 STITCH_API int stitch_api_version(void);
@@ -124,6 +125,49 @@ STITCH_API stitch_code stitch_plan_check_for_update(stitch_plan* plan, int64_t w
 /* From now on a thread does that. `told` (may be NULL) is called from it after each swap (STITCH_OK) and failure. */
 STITCH_API stitch_code stitch_plan_watch(stitch_plan* plan, void (*told)(stitch_code status, void* context),
                                          void* context);
+
+/* A whole model. (Everything about programs: since version 4.) */
+
+/* Opens a program's document with its code inside, or a package, from the bytes of its file: what `stitch run
+ * --program` and `stitch package` write. Needs no server and no compiler. Of a package the program that fits the device
+ * best is taken; STITCH_CONSTRAINT when none does. */
+STITCH_API stitch_code stitch_program_open(const void* document, size_t size, stitch_device device, int ordinal,
+                                           stitch_program** program);
+/* Has the server make the program of a model file, tuned or not, and opens it; waits up to `deadline_ms` for plans. The
+ * ending of `name` tells the format where the contents do not. `products`: who multiplies matrices: "ours" (kernels of
+ * ours, which a program needs that is to be launched), "faster", "library", or NULL for the server's own choice. */
+STITCH_API stitch_code stitch_program_fetch(stitch_client* client, const char* name, const void* model, size_t size,
+                                            const char* products, stitch_device device, int ordinal,
+                                            int64_t deadline_ms, stitch_program** program);
+STITCH_API void stitch_program_release(stitch_program* program);
+
+/* Inputs (weights among them) and outputs, in the model's order; an index out of range has 0 bytes and the name "".
+ * Names are valid until the program is released. */
+STITCH_API size_t stitch_program_input_count(const stitch_program* program);
+STITCH_API size_t stitch_program_output_count(const stitch_program* program);
+STITCH_API int64_t stitch_program_input_bytes(const stitch_program* program, size_t index);
+STITCH_API int64_t stitch_program_output_bytes(const stitch_program* program, size_t index);
+STITCH_API const char* stitch_program_input_name(const stitch_program* program, size_t index);
+STITCH_API const char* stitch_program_output_name(const stitch_program* program, size_t index);
+
+typedef struct stitch_program_info {
+  size_t size;             /* sizeof(stitch_program_info), set by the caller */
+  char id[33];             /* hexadecimal: of its structure, whatever its plans are */
+  char reserved[3];        /* 0 */
+  int32_t can_launch;      /* 1: stitch_program_launch enqueues it */
+  int64_t arena_bytes;     /* memory that it holds for values between its steps */
+  int64_t workspace_bytes; /* memory that its plans hold */
+  int64_t fallbacks;       /* steps that the float64 reference evaluator computes, for want of anything else */
+} stitch_program_info;
+STITCH_API stitch_code stitch_program_get_info(const stitch_program* program, stitch_program_info* info);
+
+/* Runs on host memory and waits. Buffers dense and row-major; NULL only for a tensor without elements. */
+STITCH_API stitch_code stitch_program_run(stitch_program* program, const void* const* inputs, void* const* outputs);
+/* Enqueues on a CUstream (NULL: the default one) with device addresses and does not wait: nothing is allocated, loaded
+ * or waited for, so that it may be captured into a CUDA graph. Runs must be ordered on the device. STITCH_UNSUPPORTED
+ * names the step that keeps the program from it, such as a product that is a library's call. */
+STITCH_API stitch_code stitch_program_launch(stitch_program* program, const uint64_t* inputs, const uint64_t* outputs,
+                                             void* stream);
 
 /* Submits a model file to be tuned in the background. */
 STITCH_API stitch_code stitch_submit_model(stitch_client* client, const char* name, const void* bytes, size_t size,

@@ -10,12 +10,11 @@
 
 #include "base/version.h"
 #include "client/client.h"
-#include "client/cuda_executor.h"
-#include "client/emulated_executor.h"
+#include "client/open_executor.h"
+#include "client/open_program.h"
 #include "client/plan_handle.h"
 #include "client/stitch.h"
 #include "graph/codec/codec.h"
-#include "profiler/device/emulated_device.h"
 
 // The C interface over the C++ one: no exception and no C++ type crosses it.
 
@@ -24,10 +23,14 @@ struct stitch_client {
 };
 
 struct stitch_plan {
-  std::unique_ptr<stitch::profiler::Device> device;  ///< of the emulated executor
-  std::unique_ptr<stitch::client::Executor> executor;
+  stitch::client::OpenExecutor executor;
   std::vector<std::int64_t> parameter_bytes, result_bytes;
   std::unique_ptr<stitch::client::PlanHandle> handle;  ///< last: its watcher uses the others
+};
+
+struct stitch_program {
+  std::vector<std::int64_t> input_bytes, output_bytes;
+  std::unique_ptr<stitch::client::OpenProgram> program;
 };
 
 namespace {
@@ -107,20 +110,28 @@ stitch::Result<std::vector<std::span<Byte>>> spans_of(Pointer pointers, const st
   return spans;
 }
 
-Status open_executor(stitch_plan& plan, stitch_device device, int ordinal) {
+stitch::Result<stitch::client::DeviceKind> kind_of(stitch_device device) {
   switch (device) {
-    case STITCH_DEVICE_EMULATED:
-      if (ordinal != 0)
-        return make_error(ErrorKind::unavailable, "there is one emulated device, and {} is not its number", ordinal);
-      plan.device = std::make_unique<stitch::profiler::EmulatedDevice>();
-      plan.executor = std::make_unique<stitch::client::EmulatedExecutor>(*plan.device);
-      return {};
-    case STITCH_DEVICE_CUDA: {
-      STITCH_ASSIGN(plan.executor, stitch::client::CudaExecutor::create(ordinal));
-      return {};
-    }
+    case STITCH_DEVICE_EMULATED: return stitch::client::DeviceKind::emulated;
+    case STITCH_DEVICE_CUDA: return stitch::client::DeviceKind::cuda;
   }
   return make_error(ErrorKind::invalid_argument, "device {} is none", static_cast<int>(device));
+}
+
+std::vector<std::int64_t> bytes_of(const std::vector<stitch::graph::TensorType>& types) {
+  std::vector<std::int64_t> bytes;
+  for (const auto& type : types) bytes.push_back(type.bytes());
+  return bytes;
+}
+
+Status open_program(std::string_view document, stitch::client::DeviceKind device, int ordinal,
+                    stitch_program** program) {
+  auto opened = std::make_unique<stitch_program>();
+  STITCH_ASSIGN(opened->program, stitch::client::OpenProgram::open(document, device, ordinal));
+  opened->input_bytes = bytes_of(opened->program->inputs());
+  opened->output_bytes = bytes_of(opened->program->outputs());
+  *program = opened.release();
+  return {};
 }
 
 }  // namespace
@@ -177,17 +188,18 @@ stitch_code stitch_plan_fetch_under(stitch_client* client, const void* fragment,
     const auto form = encoding == STITCH_CBOR ? stitch::graph::Encoding::cbor : stitch::graph::Encoding::json;
     STITCH_ASSIGN(stitch::graph::Graph graph, stitch::graph::decode(bytes, form));
     auto fetched = std::make_unique<stitch_plan>();
-    STITCH_TRY(open_executor(*fetched, device, ordinal));
+    STITCH_ASSIGN(const auto kind, kind_of(device));
+    STITCH_ASSIGN(fetched->executor, stitch::client::open_executor(kind, ordinal));
     stitch::client::FetchOptions options;
     options.deadline_ms = deadline_ms;
     options.name = graph.name;
     if (constraints != nullptr) {
       STITCH_ASSIGN(options.constraints, stitch::graph::parse_constraints(constraints));
     }
-    STITCH_ASSIGN(fetched->handle, stitch::client::PlanHandle::fetch(*client->client, *fetched->executor,
+    STITCH_ASSIGN(fetched->handle, stitch::client::PlanHandle::fetch(*client->client, *fetched->executor.executor,
                                                                      std::move(graph), std::move(options)));
-    for (const auto& type : fetched->handle->parameters()) fetched->parameter_bytes.push_back(type.bytes());
-    for (const auto& type : fetched->handle->results()) fetched->result_bytes.push_back(type.bytes());
+    fetched->parameter_bytes = bytes_of(fetched->handle->parameters());
+    fetched->result_bytes = bytes_of(fetched->handle->results());
     *plan = fetched.release();
     return {};
   });
@@ -260,6 +272,96 @@ stitch_code stitch_plan_watch(stitch_plan* plan, void (*told)(stitch_code status
       if (told != nullptr) told(code, context);
     });
     return {};
+  });
+}
+
+stitch_code stitch_program_open(const void* document, size_t size, stitch_device device, int ordinal,
+                                stitch_program** program) {
+  return guarded([&]() -> Status {
+    STITCH_TRY(need(document, "document"));
+    STITCH_TRY(need(program, "program"));
+    *program = nullptr;
+    STITCH_ASSIGN(const auto kind, kind_of(device));
+    return open_program({static_cast<const char*>(document), size}, kind, ordinal, program);
+  });
+}
+
+stitch_code stitch_program_fetch(stitch_client* client, const char* name, const void* model, size_t size,
+                                 const char* products, stitch_device device, int ordinal, int64_t deadline_ms,
+                                 stitch_program** program) {
+  return guarded([&]() -> Status {
+    STITCH_TRY(need(client, "client"));
+    STITCH_TRY(need(name, "name"));
+    STITCH_TRY(need(model, "model"));
+    STITCH_TRY(need(program, "program"));
+    *program = nullptr;
+    STITCH_ASSIGN(const auto kind, kind_of(device));
+    STITCH_ASSIGN(const auto executor, stitch::client::open_executor(kind, ordinal));
+    stitch::client::FetchOptions options;
+    options.deadline_ms = deadline_ms;
+    options.name = name;
+    options.device = executor.executor->traits();
+    if (products != nullptr) options.products = products;
+    STITCH_ASSIGN(const auto made,
+                  client->client->make_program(std::string(static_cast<const char*>(model), size), options));
+    return open_program(stitch::api::encode_program(made, stitch::graph::Encoding::cbor), kind, ordinal, program);
+  });
+}
+
+void stitch_program_release(stitch_program* program) { delete program; }
+
+size_t stitch_program_input_count(const stitch_program* program) {
+  return program == nullptr ? 0 : program->input_bytes.size();
+}
+size_t stitch_program_output_count(const stitch_program* program) {
+  return program == nullptr ? 0 : program->output_bytes.size();
+}
+int64_t stitch_program_input_bytes(const stitch_program* program, size_t index) {
+  return index < stitch_program_input_count(program) ? program->input_bytes[index] : 0;
+}
+int64_t stitch_program_output_bytes(const stitch_program* program, size_t index) {
+  return index < stitch_program_output_count(program) ? program->output_bytes[index] : 0;
+}
+const char* stitch_program_input_name(const stitch_program* program, size_t index) {
+  if (index >= stitch_program_input_count(program)) return "";
+  return program->program->program().parameters[index].name.c_str();
+}
+const char* stitch_program_output_name(const stitch_program* program, size_t index) {
+  if (index >= stitch_program_output_count(program)) return "";
+  return program->program->program().results[index].name.c_str();
+}
+
+stitch_code stitch_program_get_info(const stitch_program* program, stitch_program_info* info) {
+  return guarded([&]() -> Status {
+    STITCH_TRY(need(program, "program"));
+    const stitch::client::OpenProgram& from = *program->program;
+    stitch_program_info made{};
+    copy_text(from.program().id.hex(), made.id);
+    made.can_launch = from.can_launch() ? 1 : 0;
+    made.arena_bytes = from.program().regions[0].arena_bytes;
+    made.workspace_bytes = from.workspace_bytes();
+    made.fallbacks = std::ssize(from.fallbacks());
+    return hand_over(made, info);
+  });
+}
+
+stitch_code stitch_program_run(stitch_program* program, const void* const* inputs, void* const* outputs) {
+  return guarded([&]() -> Status {
+    STITCH_TRY(need(program, "program"));
+    STITCH_ASSIGN(const auto from, spans_of<const std::byte>(inputs, program->input_bytes, "inputs"));
+    STITCH_ASSIGN(const auto to, spans_of<std::byte>(outputs, program->output_bytes, "outputs"));
+    return program->program->run(from, to);
+  });
+}
+
+stitch_code stitch_program_launch(stitch_program* program, const uint64_t* inputs, const uint64_t* outputs,
+                                  void* stream) {
+  return guarded([&]() -> Status {
+    STITCH_TRY(need(program, "program"));
+    if (!program->input_bytes.empty()) STITCH_TRY(need(inputs, "inputs"));
+    if (!program->output_bytes.empty()) STITCH_TRY(need(outputs, "outputs"));
+    return program->program->launch({inputs, program->input_bytes.size()}, {outputs, program->output_bytes.size()},
+                                    stream);
   });
 }
 

@@ -3,25 +3,9 @@
 #include "client/cuda_context.h"
 #include "client/device_steps.h"
 #include "client/program_plans.h"
+#include "client/program_ports.h"
 
 namespace stitch::client {
-namespace {
-
-Status check_ports(const std::vector<api::ProgramPort>& ports, std::string_view what, Addresses addresses) {
-  if (addresses.size() != ports.size()) {
-    return make_error(ErrorKind::invalid_argument, "{} addresses of {}s were given, the program has {}",
-                      addresses.size(), what, ports.size());
-  }
-  for (std::size_t i = 0; i < ports.size(); ++i) {
-    if (addresses[i] % buffer_alignment == 0 && (addresses[i] != 0 || ports[i].type.bytes() == 0)) continue;
-    return make_error(ErrorKind::invalid_argument, "{} {} '{}': {:#x} is no {}-byte aligned address of device memory",
-                      what, i, ports[i].name, addresses[i], buffer_alignment);
-  }
-  return {};
-}
-
-}  // namespace
-
 /// All that is on the device, and what is done with it.
 struct StreamProgram::Contents {
   explicit Contents(std::shared_ptr<const CudaContext> of)
@@ -114,11 +98,19 @@ std::int64_t StreamProgram::workspace_bytes() const { return workspace_bytes_of(
 std::int64_t StreamProgram::operations() const { return count_operations(contents_->steps); }
 
 Status StreamProgram::launch(Addresses parameters, Addresses results, void* stream) {
-  STITCH_TRY(check_ports(inputs(), "input", parameters));
-  STITCH_TRY(check_ports(outputs(), "output", results));
+  STITCH_TRY(check_ports(program_, parameters, results));
   const CurrentContext current(*contents_->context);
   STITCH_TRY(current.status());
   return contents_->enqueue(contents_->steps, parameters, results, stream);
+}
+
+Status StreamProgram::run(Inputs parameters, Outputs results) {
+  STITCH_TRY(check_ports(program_, parameters, results));
+  const CurrentContext current(*contents_->context);
+  STITCH_TRY(current.status());
+  return run_on_host_memory(contents_->driver, parameters, results, [&](Addresses from, Addresses to) {
+    return contents_->enqueue(contents_->steps, from, to, nullptr);
+  });
 }
 
 }  // namespace stitch::client

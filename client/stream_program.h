@@ -46,6 +46,9 @@ class StreamProgram {
   /// address per input and output, 16-byte aligned; memory must stay until the run has ended. Errors: invalid_argument
   /// (names the port), runtime, with the step's place.
   Status launch(Addresses parameters, Addresses results, void* stream);
+  /// Runs it on host memory and waits: parameters are copied to the device, results back. For trying things out; memory
+  /// on the device is allocated for each run. Errors: as of ProgramRunner::run.
+  Status run(Inputs parameters, Outputs results);
 
  private:
   struct Contents;

@@ -142,10 +142,11 @@ class Service {
   Result<api::Program> program(const Sha256& model, bool with_code);
   /// The program of a model, or of a graph, that need not have been tuned, with the plans that are served of its
   /// fragments at this moment and without code. Nothing is stored, and nothing begun: who wants plans for the others
-  /// looks them up. `name` tells the format where the contents do not. Errors: those of import::import_bytes and
-  /// tuning::outline_program; timeout (a minute), cancelled (the server stops); resource_exhausted (constants); those
-  /// of the store.
-  Result<api::Program> outline(std::string_view model, std::string_view name);
+  /// looks them up. `products`: who multiplies matrices; the tuner's own choice if that is not said. `name` tells the
+  /// format where the contents do not. Errors: those of import::import_bytes and tuning::outline_program; timeout (a
+  /// minute), cancelled (the server stops); resource_exhausted (constants); those of the store.
+  Result<api::Program> outline(std::string_view model, std::string_view name,
+                               std::optional<tuning::ProductsBy> products = {});
   /// The program of a tuned model as it is sent, kept for as long as it is right.
   Result<ProgramAnswer> answer_program(const ProgramQuestion& question);
 

@@ -87,13 +87,15 @@ Result<api::Program> Service::program(const Sha256& model, bool with_code) {
   return program;
 }
 
-Result<api::Program> Service::outline(std::string_view model, std::string_view name) {
+Result<api::Program> Service::outline(std::string_view model, std::string_view name,
+                                      std::optional<tuning::ProductsBy> products) {
   if (model.empty()) return make_error(ErrorKind::invalid_argument, "the model is empty");
   const TimeBudget budget(longest_outline_s, stopping_.get_token());
   STITCH_ASSIGN(import::Imported imported, import::import_bytes(model, name));
   STITCH_ASSIGN(const ConstantBudget::Hold constants, constants_.hold(imported.graph));
-  auto program = tuning::outline_program(std::move(imported), tuner_,
-                                         {.name = name, .source = sha256(model), .stop = budget.token()});
+  auto program =
+      tuning::outline_program(std::move(imported), tuner_,
+                              {.name = name, .source = sha256(model), .stop = budget.token(), .products = products});
   if (!program && program.error().kind == ErrorKind::cancelled && !stopping_.stop_requested()) {
     return make_error(ErrorKind::timeout,
                       "outlining {} takes more than {} s; POST /v1/models does it in the background", name,

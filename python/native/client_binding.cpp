@@ -17,9 +17,9 @@
 #include "client/plan_handle.h"
 #include "graph/codec/codec.h"
 #include "python/native/arrays.h"
+#include "python/native/device_kind.h"
 #include "python/native/errors.h"
 #include "python/native/fragment_binding.h"
-#include "python/native/open_executor.h"
 
 namespace stitch::python {
 
@@ -34,7 +34,7 @@ struct Client {
 /// A plan with all that it runs on; its client lives as long as it does.
 struct Plan {
   std::shared_ptr<client::Client> client;
-  OpenExecutor executor;
+  client::OpenExecutor executor;
   std::vector<graph::TensorType> parameters, results;
   std::unique_ptr<client::PlanHandle> handle;  ///< last: its watcher uses the others
 };
@@ -43,7 +43,7 @@ std::unique_ptr<Plan> fetch(const Client& client, const Fragment& fragment, cons
                             std::int64_t deadline_ms, bool improve) {
   auto plan = std::make_unique<Plan>();
   plan->client = client.client;
-  plan->executor = value_of(open_executor(device, ordinal));
+  plan->executor = value_of(client::open_executor(value_of(device_kind(device)), ordinal));
   client::FetchOptions options;
   options.deadline_ms = deadline_ms;
   options.improve = improve;
@@ -68,7 +68,8 @@ void launch(Plan& plan, const std::vector<std::uint64_t>& parameters, const std:
   check(plan.handle->launch(parameters, results, reinterpret_cast<void*>(stream)));
 }
 
-nb::bytes make_program(const Client& client, const Fragment& fragment, std::int64_t deadline_ms, bool improve) {
+nb::bytes make_program(const Client& client, const Fragment& fragment, std::int64_t deadline_ms, bool improve,
+                       const std::string& products, const std::string& device, int ordinal) {
   std::string document;
   {
     nb::gil_scoped_release released;
@@ -76,6 +77,8 @@ nb::bytes make_program(const Client& client, const Fragment& fragment, std::int6
     options.deadline_ms = deadline_ms;
     options.improve = improve;
     options.name = fragment.graph.name;
+    options.products = products;
+    options.device = value_of(client::open_executor(value_of(device_kind(device)), ordinal)).executor->traits();
     const api::Program program =
         value_of(client.client->make_program(graph::encode(fragment.graph, graph::Encoding::cbor), options));
     document = api::encode_program(program, graph::Encoding::cbor);
@@ -133,7 +136,7 @@ void bind_client(nb::module_& module) {
            nb::arg("deadline_ms") = 10'000, nb::arg("improve") = true, nb::call_guard<nb::gil_scoped_release>(),
            "Fetches a plan and loads it, waiting up to deadline_ms for the server to find or predict one")
       .def("make_program", &make_program, nb::arg("fragment"), nb::arg("deadline_ms") = 60'000,
-           nb::arg("improve") = true,
+           nb::arg("improve") = true, nb::arg("products") = "", nb::arg("device") = "emulated", nb::arg("ordinal") = 0,
            "The program of a whole graph as a CBOR document with its code inside, waiting up to deadline_ms for plans");
 
   nb::class_<Plan>(module, "Plan", "A loaded plan; runs follow one another.")

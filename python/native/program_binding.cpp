@@ -11,10 +11,11 @@
 #include <utility>
 #include <vector>
 
+#include "client/open_program.h"
 #include "python/native/arrays.h"
+#include "python/native/device_kind.h"
 #include "python/native/errors.h"
 #include "python/native/fragment_binding.h"
-#include "python/native/host_program.h"
 
 namespace stitch::python {
 
@@ -22,6 +23,7 @@ namespace nb = nanobind;
 
 namespace {
 
+using client::OpenProgram;
 using Port = std::pair<std::string, TypeTuple>;
 
 std::vector<Port> ports_of(const std::vector<api::ProgramPort>& ports) {
@@ -30,22 +32,27 @@ std::vector<Port> ports_of(const std::vector<api::ProgramPort>& ports) {
   return named;
 }
 
-std::unique_ptr<HostProgram> open_program(nb::bytes document, const std::string& device, int ordinal) {
+std::unique_ptr<OpenProgram> open_program(nb::bytes document, const std::string& device, int ordinal) {
   const std::string_view bytes(document.c_str(), document.size());
   nb::gil_scoped_release released;
-  return value_of(HostProgram::open(bytes, device, ordinal));
+  return value_of(OpenProgram::open(bytes, value_of(device_kind(device)), ordinal));
 }
 
-void run_on_arrays(HostProgram& program, const std::vector<Array>& inputs, const std::vector<WritableArray>& outputs) {
+void run_on_arrays(OpenProgram& program, const std::vector<Array>& inputs, const std::vector<WritableArray>& outputs) {
   const auto from = spans_of<const std::byte>(inputs, program.inputs(), "program", "input");
   const auto to = spans_of<std::byte>(outputs, program.outputs(), "program", "output");
   nb::gil_scoped_release released;
   check(program.run(from, to));
 }
 
-nb::dict program_info(const HostProgram& program) {
-  const client::ProgramRunner& runner = program.runner();
-  const api::Program& of = runner.program();
+void launch_program(OpenProgram& program, const std::vector<std::uint64_t>& inputs,
+                    const std::vector<std::uint64_t>& outputs, std::uint64_t stream) {
+  nb::gil_scoped_release released;
+  check(program.launch(inputs, outputs, reinterpret_cast<void*>(stream)));
+}
+
+nb::dict program_info(const OpenProgram& program) {
+  const api::Program& of = program.program();
   nb::dict steps, labels;
   std::int64_t launches = 0;
   for (const api::ProgramRegion& region : of.regions) {
@@ -61,7 +68,7 @@ nb::dict program_info(const HostProgram& program) {
     labels[label] = labels.contains(label) ? nb::cast<int>(labels[label]) + 1 : 1;
   }
   nb::list fallbacks;
-  for (const client::ProgramFallback& fallback : runner.fallbacks())
+  for (const client::ProgramFallback& fallback : program.fallbacks())
     fallbacks.append(nb::make_tuple(fallback.step, fallback.reason));
   nb::dict info;
   info["id"] = of.id.hex();
@@ -70,26 +77,29 @@ nb::dict program_info(const HostProgram& program) {
   info["steps"] = steps;
   info["labels"] = labels;
   info["launches"] = launches;
-  info["arena_bytes"] = runner.arena_bytes();
+  info["arena_bytes"] = of.regions[0].arena_bytes;
   info["lower_bound_bytes"] = of.regions[0].lower_bound_bytes;
   info["eager_bytes"] = of.regions[0].eager_bytes;
-  info["workspace_bytes"] = runner.workspace_bytes();
-  info["library"] = runner.library();
+  info["workspace_bytes"] = program.workspace_bytes();
+  info["library"] = program.library();
   info["fallbacks"] = fallbacks;
+  info["can_launch"] = program.can_launch().ok();
   return info;
 }
 
 }  // namespace
 
 void bind_program(nb::module_& module) {
-  nb::class_<HostProgram>(module, "Program", "A whole model, loaded on a device; runs follow one another.")
+  nb::class_<OpenProgram>(module, "Program", "A whole model, loaded on a device; runs follow one another.")
       .def(nb::new_(&open_program), nb::arg("document"), nb::arg("device") = "emulated", nb::arg("ordinal") = 0,
            "Opens a program's CBOR document with its code inside; needs no server and no compiler")
-      .def_prop_ro("inputs", [](const HostProgram& program) { return ports_of(program.runner().inputs()); })
-      .def_prop_ro("outputs", [](const HostProgram& program) { return ports_of(program.runner().outputs()); })
+      .def_prop_ro("inputs", [](const OpenProgram& program) { return ports_of(program.program().parameters); })
+      .def_prop_ro("outputs", [](const OpenProgram& program) { return ports_of(program.program().results); })
       .def_prop_ro("info", &program_info)
       .def("run", &run_on_arrays, nb::arg("inputs"), nb::arg("outputs"),
-           "Runs on arrays of the host (DLPack), dense and row-major, and waits");
+           "Runs on arrays of the host (DLPack), dense and row-major, and waits")
+      .def("launch", &launch_program, nb::arg("inputs"), nb::arg("outputs"), nb::arg("stream") = 0,
+           "Enqueues on a CUstream with device addresses and does not wait");
 }
 
 }  // namespace stitch::python

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/gzip.h"
+#include "client/open_program.h"
 #include "graph/codec/codec_constant.h"
-#include "python/native/host_program.h"
 
 #ifdef STITCH_XLA_FFI
 #include <xla/ffi/api/ffi.h>
@@ -34,14 +34,15 @@ std::atomic<std::int64_t> runs = 0;
 /// executables too, share it. They stay: XLA says to nobody when an executable ends.
 class Programs {
  public:
-  Result<std::shared_ptr<HostProgram>> find(std::string_view name, std::string_view package) {
+  Result<std::shared_ptr<client::OpenProgram>> find(std::string_view name, std::string_view package) {
     const std::lock_guard lock(mutex_);
     const auto known = programs_.find(name);
     if (known != programs_.end()) return known->second;
     const auto packed = graph::from_base64(package);
     if (!packed) return make_error(ErrorKind::corrupt, "program {}: its text is damaged", name);
     STITCH_ASSIGN(const std::string document, gunzip(*packed, most_bytes));
-    STITCH_ASSIGN(std::shared_ptr<HostProgram> opened, HostProgram::open(document, "emulated", 0));
+    STITCH_ASSIGN(std::shared_ptr<client::OpenProgram> opened,
+                  client::OpenProgram::open(document, client::DeviceKind::emulated, 0));
     return programs_.emplace(name, std::move(opened)).first->second;
   }
 
@@ -49,7 +50,7 @@ class Programs {
   static constexpr std::int64_t most_bytes = std::int64_t{1} << 30;
 
   std::mutex mutex_;
-  std::map<std::string, std::shared_ptr<HostProgram>, std::less<>> programs_;
+  std::map<std::string, std::shared_ptr<client::OpenProgram>, std::less<>> programs_;
 };
 
 Programs& programs() {
@@ -69,7 +70,7 @@ ffi::ErrorCode code_of(ErrorKind kind) {
 
 Status run_program(std::string_view name, std::string_view package, const ffi::RemainingArgs& arguments,
                    const ffi::RemainingRets& results) {
-  STITCH_ASSIGN(const std::shared_ptr<HostProgram> program, programs().find(name, package));
+  STITCH_ASSIGN(const std::shared_ptr<client::OpenProgram> program, programs().find(name, package));
   std::vector<std::span<const std::byte>> from;
   std::vector<std::span<std::byte>> to;
   for (std::size_t i = 0; i < arguments.size(); ++i) {

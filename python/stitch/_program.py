@@ -23,7 +23,7 @@ def _ports(native) -> list[Port]:
 
 
 class Program:
-    """A whole model, loaded on a device: fragments by our kernels, products and convolutions by the host's library.
+    """A whole model, loaded on a device: fragments by our kernels, products and convolutions by ours or the host's library.
 
     Made by `stitch.program`. Safe to use from several threads; runs follow one another.
     """
@@ -55,6 +55,17 @@ class Program:
         )
         return results[0] if len(results) == 1 else tuple(results)
 
+    def launch(self, inputs, outputs, stream: int = 0) -> None:
+        """Enqueues it on a stream of a GPU and does not wait.
+
+        `inputs`, `outputs`: one per port, in their order: addresses of device memory (ints), or dense, row-major arrays
+        with `__cuda_array_interface__` or `data_ptr()` of the ports' bytes. `stream`: a CUstream's handle, such as
+        `torch.cuda.current_stream().cuda_stream`. Nothing is allocated or waited for, so that it may be captured into a
+        CUDA graph; memory must stay until it has run, and runs must be ordered on the device. Errors: Unsupported (the
+        emulated device; a step that needs the host, which the message names), InvalidArgument, KernelError.
+        """
+        self._native.launch([_address(array) for array in inputs], [_address(array) for array in outputs], stream)
+
     def _by_name(self, given: dict) -> list:
         names = [port.name for port in self.inputs]
         for name in given:
@@ -75,6 +86,21 @@ class Program:
         new = path.with_name(f"{path.name}.{os.getpid()}.new")
         new.write_bytes(self._document)
         new.replace(path)
+
+
+def _address(array) -> int:
+    if isinstance(array, int):
+        return array
+    interface = getattr(array, "__cuda_array_interface__", None)
+    if interface is not None:
+        if interface.get("strides") is not None:
+            raise errors.InvalidArgument("an array is not dense and row-major: make it contiguous")
+        return interface["data"][0]
+    if hasattr(array, "data_ptr"):
+        if not array.is_contiguous():
+            raise errors.InvalidArgument("a tensor is not dense and row-major: make it contiguous")
+        return array.data_ptr()
+    raise errors.InvalidArgument(f"{type(array).__name__} has no address in device memory")
 
 
 def _read(source) -> bytes | None:
@@ -99,23 +125,29 @@ def program(
     deadline_ms: int = 60_000,
     improve: bool = True,
     server: str | None = None,
+    products: str | None = None,
 ) -> Program:
-    """A whole model that runs on host memory.
+    """A whole model, on host memory or on a GPU.
 
-    `source`: a model as `stitch.fragment` takes it (ONNX, HLO text, a graph), or a program's file or bytes
+    `device`: "emulated" (host memory; checks every access) or "cuda". `products`: who multiplies matrices: "library",
+    "ours" (kernels of ours wherever there are any: what a program needs that is launched on a stream; the default on a
+    GPU), or "faster" (where ours are predicted to be). `source`: a model as `stitch.fragment` takes it (ONNX, HLO text, a graph), or a program's file or bytes
     (`Program.save`, `stitch run --program`), which needs no server. Weights are inputs. Waits up to `deadline_ms` for
     plans; with `improve` the server tunes in the background what it had to predict. Errors: Unavailable (no server),
     Timeout, Unsupported (an operator that nobody here computes; the message names it).
     """
     document = _read(source)
     if document is None:
-        document = make(_plan.fragment(source), deadline_ms=deadline_ms, improve=improve, server=server)
+        products = products or ("ours" if device == "cuda" else "")
+        fragment = _plan.fragment(source)
+        settings = {"products": products, "device": device, "ordinal": ordinal}
+        document = make(fragment, deadline_ms=deadline_ms, improve=improve, server=server, **settings)
     return Program(document, device, ordinal)
 
 
-def make(fragment, *, deadline_ms: int, improve: bool, server: str | None) -> bytes:
-    """The document of a graph's program, by a server."""
+def make(fragment, *, deadline_ms: int, improve: bool, server: str | None, **settings) -> bytes:
+    """The document of a graph's program, by a server. `settings`: products, device and ordinal, as of `program`."""
     if fragment.boundaries:
         listed = "; ".join(f"{op} ({place}): {reason}" for op, place, reason in fragment.boundaries)
         raise errors.Unsupported(f"operators that nobody here computes: {listed}")
-    return _server.shared(server).make_program(fragment, deadline_ms, improve)
+    return _server.shared(server).make_program(fragment, deadline_ms, improve, **settings)

@@ -1,6 +1,7 @@
 """Whole models on NumPy arrays: made by the server, saved, and run again without one."""
 
 import os
+import pathlib
 import subprocess
 import sys
 import threading
@@ -9,6 +10,7 @@ import numpy
 import pytest
 
 import stitch
+from stitch import _native
 
 HLO = """HloModule two_layers
 
@@ -153,3 +155,74 @@ def test_types_that_numpy_has_not(tmp_path):
     y = program.run(x)
     assert y.dtype == ml_dtypes.bfloat16
     numpy.testing.assert_array_equal(y, -x)
+
+
+ON_A_STREAM = """
+import ctypes, sys
+import numpy, stitch
+from stitch import Unsupported
+
+def call(name, *arguments):
+    assert getattr(cuda, name)(*arguments) == 0, name
+
+path, server = sys.argv[1:]
+random = numpy.random.default_rng(3)
+arrays = [random.standard_normal(shape, "float32") for shape in ((8, 16), (16, 24), (24,))]
+program = stitch.program(path, device="cuda", improve=False, deadline_ms=600_000, server=server)
+assert program.info["can_launch"] and "library" not in program.info["steps"], program.info
+z = arrays[0].astype("f8") @ arrays[1].astype("f8") + arrays[2]
+by_host = program.run(*arrays)
+numpy.testing.assert_allclose(by_host[0], numpy.tanh(z), rtol=1e-5, atol=1e-5)
+
+cuda = ctypes.CDLL("libcuda.so.1")
+context = ctypes.c_void_p()
+call("cuInit", 0)
+call("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
+call("cuCtxSetCurrent", context)
+addresses = []
+for array in [*arrays, *by_host]:
+    address = ctypes.c_uint64()
+    call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(array.nbytes))
+    call("cuMemcpyHtoD_v2", address, ctypes.c_void_p(array.ctypes.data), ctypes.c_size_t(array.nbytes))
+    addresses.append(address.value)
+call("cuMemsetD8_v2", ctypes.c_uint64(addresses[-1]), ctypes.c_ubyte(7), ctypes.c_size_t(4))
+program.launch(addresses[:3], addresses[3:])
+call("cuCtxSynchronize")
+for address, expected in zip(addresses[3:], by_host):
+    found = numpy.empty_like(expected)
+    call("cuMemcpyDtoH_v2", ctypes.c_void_p(found.ctypes.data), ctypes.c_uint64(address), ctypes.c_size_t(found.nbytes))
+    numpy.testing.assert_array_equal(found, expected)
+
+called = stitch.program(path, device="cuda", improve=False, deadline_ms=600_000, server=server, products="library")
+assert not called.info["can_launch"]
+numpy.testing.assert_allclose(called.run(*arrays)[1], z, rtol=1e-5, atol=1e-5)
+try:
+    called.launch(addresses[:3], addresses[3:])
+except Unsupported as error:
+    assert "is a library's call" in str(error)
+else:
+    raise AssertionError("a library's call was launched")
+print("launched")
+"""
+
+
+def test_a_program_runs_on_a_stream(program, tmp_path):
+    """On the emulated driver, chosen as its users choose it."""
+    emulated = pathlib.Path(stitch.__file__).parent.joinpath("bin").resolve().parent / "lib" / "emulated"
+    if not (emulated / "libcuda.so.1").exists():
+        pytest.skip("the emulated driver was not built")
+    model = tmp_path / "two_layers.hlo.txt"
+    model.write_text(HLO)
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(emulated), "STITCH_EMULATED_QUIET": "1"}
+    server = f"unix://{_native.default_socket_path()}"
+    done = subprocess.run(
+        [sys.executable, "-c", ON_A_STREAM, model, server], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0 and "launched" in done.stdout, done.stderr
+
+
+def test_the_emulated_device_has_no_addresses(program):
+    with pytest.raises(stitch.Unsupported, match="no addresses to launch with"):
+        program.launch([16, 16, 16], [16, 16])
+    with pytest.raises(stitch.InvalidArgument, match="list has no address"):
+        program.launch([[1.0]] * 3, [16, 16])

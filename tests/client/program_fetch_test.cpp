@@ -2,19 +2,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
 #include "base/clock.h"
 #include "client/client.h"
 #include "client/emulated_executor.h"
 #include "client/program.h"
+#include "client/stitch.h"
 #include "db/sqlite_store.h"
 #include "graph/codec/codec.h"
-#include "graph/literal.h"
-#include "graph/reference/evaluate.h"
 #include "profiler/device/emulated_device.h"
-#include "profiler/verify/input_source.h"
 #include "tests/base/test_folder.h"
+#include "tests/client/program_values.h"
 #include "tests/daemon/raw_http.h"
 #include "tests/daemon/stitchd_process.h"
 #include "tests/tuning/sample_fragments.h"
@@ -24,17 +21,6 @@ namespace {
 
 using testing::HasSubstr;
 using testing::Not;
-
-/// Host memory of one tensor.
-struct HostBuffer {
-  explicit HostBuffer(std::int64_t size)
-      : bytes(size), data(static_cast<std::byte*>(std::aligned_alloc(256, api::arena_bytes_of(size)))) {}
-  HostBuffer(HostBuffer&& other) noexcept : bytes(other.bytes), data(std::exchange(other.data, nullptr)) {}
-  ~HostBuffer() { std::free(data); }
-  [[nodiscard]] std::span<std::byte> span() const { return {data, bytes}; }
-  std::size_t bytes;
-  std::byte* data;
-};
 
 class ProgramFetchDaemon : public testing::Test {
  protected:
@@ -80,33 +66,15 @@ class ProgramFetchDaemon : public testing::Test {
 
 /// The program's results beside the float64 reference of the whole model.
 void expect_reference(const graph::Graph& model, ProgramRunner& runner) {
-  std::vector<HostBuffer> inputs, outputs;
+  const std::vector<Memory> inputs = random_inputs(runner.program());
+  std::vector<Memory> outputs;
   std::vector<std::span<const std::byte>> from;
   std::vector<std::span<std::byte>> to;
-  std::vector<graph::Tensor> arguments;
-  for (const api::ProgramPort& port : runner.inputs()) {
-    inputs.emplace_back(port.type.bytes());
-    profiler::InputSource(port.type, profiler::Distribution::mixed, inputs.size(), {})(0, inputs.back().span());
-    from.emplace_back(inputs.back().span());
-    arguments.push_back(graph::tensor_from_bytes(port.type, graph::Box::whole(port.type.dims), from.back()));
-  }
-  for (const api::ProgramPort& port : runner.outputs()) {
-    outputs.emplace_back(port.type.bytes());
-    to.emplace_back(outputs.back().span());
-  }
+  for (const Memory& input : inputs) from.emplace_back(input.span());
+  for (const api::ProgramPort& port : runner.outputs()) to.emplace_back(outputs.emplace_back(port.type.bytes()).span());
   const Status ran = runner.run(from, to);
   ASSERT_TRUE(ran.ok()) << ran.error().message;
-  graph::EvaluateOptions options;
-  options.bounds = true;
-  options.error_model.serial_additions = 64;
-  const auto expected = graph::evaluate(model, arguments, options);
-  ASSERT_TRUE(expected.ok());
-  for (std::size_t r = 0; r < outputs.size(); ++r) {
-    const graph::TensorType& type = runner.outputs()[r].type;
-    const graph::Tensor found = graph::tensor_from_bytes(type, graph::Box::whole(type.dims), outputs[r].span());
-    for (std::int64_t i = 0; i < type.elements(); ++i)
-      ASSERT_TRUE(graph::accepts((*expected)[r].at(i), (*expected)[r].bound(i), found.at(i))) << r << ", " << i;
-  }
+  expect_reference(model, inputs, outputs);
 }
 
 TEST_F(ProgramFetchDaemon, AModelThatWasNeverTunedHasAProgram) {
@@ -132,6 +100,72 @@ TEST_F(ProgramFetchDaemon, AModelThatWasNeverTunedHasAProgram) {
   ASSERT_TRUE(runner.ok()) << runner.error().message;
   EXPECT_TRUE((*runner)->fallbacks().empty());
   expect_reference(model, **runner);
+}
+
+TEST_F(ProgramFetchDaemon, WhoMultipliesMatricesCanBeSaid) {
+  const std::string bytes = graph::encode(model, graph::Encoding::cbor);
+  FetchOptions options{.deadline_ms = 120'000, .improve = false, .name = "layers.cbor"};
+  const auto calls = [&](const std::string& products) {
+    options.products = products;
+    const auto made = client->make_program(bytes, options);
+    EXPECT_TRUE(made.ok()) << made.error().message;
+    return made.ok() ? made->calls.size() : 0;
+  };
+  EXPECT_GT(calls(""), 0U) << "the server's own choice";
+  EXPECT_EQ(calls("library"), calls(""));
+  EXPECT_EQ(calls("ours"), 0U);
+  options.products = "nobody & co";
+  const auto refused = client->make_program(bytes, options);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, ErrorKind::invalid_argument);
+  EXPECT_THAT(refused.error().message, HasSubstr("products: 'nobody & co'"));
+}
+
+TEST_F(ProgramFetchDaemon, TheCInterfaceRunsPrograms) {
+  stitch_client* c = nullptr;
+  const std::string server = "unix://" + daemon.socket.string(), cache = (folder / "cache").string();
+  ASSERT_EQ(stitch_client_open(server.c_str(), cache.c_str(), &c), STITCH_OK) << stitch_last_error();
+  const std::string bytes = graph::encode(model, graph::Encoding::cbor);
+  stitch_program* program = nullptr;
+  const auto fetch = [&](const char* products, stitch_device device) {
+    return stitch_program_fetch(c, "layers.cbor", bytes.data(), bytes.size(), products, device, 0, 120'000, &program);
+  };
+  EXPECT_EQ(fetch("nobody", STITCH_DEVICE_EMULATED), STITCH_INVALID_ARGUMENT);
+  EXPECT_EQ(program, nullptr);
+  ASSERT_EQ(fetch("ours", STITCH_DEVICE_EMULATED), STITCH_OK) << stitch_last_error();
+  stitch_program_info about{};
+  EXPECT_EQ(stitch_program_get_info(program, &about), STITCH_INVALID_ARGUMENT) << "size is not set";
+  about.size = sizeof about;
+  ASSERT_EQ(stitch_program_get_info(program, &about), STITCH_OK);
+  EXPECT_EQ(std::string(about.id).size(), 32U);
+  EXPECT_EQ(about.can_launch, 0) << "the emulated device has no addresses";
+  EXPECT_EQ(about.fallbacks, 0);
+
+  std::vector<Memory> inputs, outputs;
+  std::vector<const void*> from;
+  std::vector<void*> to;
+  ASSERT_EQ(stitch_program_input_count(program), model.parameters().size());
+  for (std::size_t i = 0; i < model.parameters().size(); ++i) {
+    const TensorType& type = model.node(model.parameters()[i]).type();
+    ASSERT_EQ(stitch_program_input_bytes(program, i), type.bytes());
+    profiler::InputSource(type, profiler::Distribution::mixed, i, {})(0, inputs.emplace_back(type.bytes()).span());
+    from.push_back(inputs.back().data);
+  }
+  for (std::size_t i = 0; i < stitch_program_output_count(program); ++i)
+    to.push_back(outputs.emplace_back(stitch_program_output_bytes(program, i)).data);
+  EXPECT_EQ(stitch_program_input_bytes(program, 99), 0);
+  EXPECT_STREQ(stitch_program_output_name(program, 99), "");
+  ASSERT_EQ(stitch_program_run(program, from.data(), to.data()), STITCH_OK) << stitch_last_error();
+  expect_reference(model, inputs, outputs);
+  std::vector<std::uint64_t> addresses(std::max(from.size(), to.size()), 4096);
+  EXPECT_EQ(stitch_program_launch(program, addresses.data(), addresses.data(), nullptr), STITCH_UNSUPPORTED);
+  EXPECT_THAT(stitch_last_error(), HasSubstr("no addresses to launch with"));
+  EXPECT_EQ(stitch_program_run(program, nullptr, to.data()), STITCH_INVALID_ARGUMENT);
+  stitch_program_release(program);
+  stitch_program_release(nullptr);
+  EXPECT_EQ(stitch_program_open("nothing", 7, STITCH_DEVICE_EMULATED, 0, &program), STITCH_PARSE);
+  EXPECT_EQ(stitch_program_open("nothing", 7, static_cast<stitch_device>(7), 0, &program), STITCH_INVALID_ARGUMENT);
+  stitch_client_close(c);
 }
 
 TEST_F(ProgramFetchDaemon, AModelThatCannotBeReadHasNone) {

@@ -4,9 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <functional>
 
+#include "base/subprocess.h"
 #include "import/import.h"
+#include "tests/base/test_folder.h"
 #include "tests/client/emulated_gpu.h"
 #include "tests/client/program_values.h"
 #include "tests/tuning/shared_tuner.h"
@@ -182,7 +186,32 @@ TEST_F(StreamProgramEmulated, AddressesThatDoNotFitAreNamed) {
   EXPECT_THAT(launch(std::span(&odd, 1), std::span(&there, 1)).message, HasSubstr("input 0 'x': 0x"));
   EXPECT_THAT(launch(std::span(&there, 1), std::span(&nowhere, 1)).message, HasSubstr("output 0"));
   EXPECT_THAT(launch({}, std::span(&there, 1)).message,
-              HasSubstr("0 addresses of inputs were given, the program has 1"));
+              HasSubstr("0 inputs and 1 outputs were given, the program has 1 and 1"));
+}
+
+TEST_F(StreamProgramEmulated, TheExampleGivesTheSameOnAStreamAndStepByStep) {
+  auto made = planned_for_a_stream(two_products());
+  ASSERT_TRUE(made.ok()) << made.error().message;
+  const TestFolder folder;
+  std::filesystem::create_directories(folder / "");
+  const std::filesystem::path file = folder / "two_products.program";
+  std::ofstream(file, std::ios::binary) << api::encode_program(*made, graph::Encoding::cbor);
+  const auto run = [&](const std::string& device) {
+    ProcessOptions options;
+    options.arguments = {STITCH_BINARY_DIR "/bin/run_program", file.string(), device};
+    options.environment = {"LD_LIBRARY_PATH=" + std::filesystem::path(STITCH_EMULATED_DRIVER).parent_path().string(),
+                           "STITCH_EMULATED_QUIET=1"};
+    RealProcessLauncher launcher;
+    const auto ended = run_process(launcher, options, "", deadline_in(120));
+    EXPECT_TRUE(ended.ok() && ended->status.success()) << (ended.ok() ? ended->standard_error : "");
+    return ended.ok() ? ended->standard_output : "";
+  };
+  const std::string steps = run("emulated"), stream = run("cuda");
+  EXPECT_THAT(steps, HasSubstr("step by step"));
+  EXPECT_THAT(stream, HasSubstr("on a stream"));
+  const auto outputs = [](const std::string& text) { return text.substr(text.find('\n')); };
+  EXPECT_THAT(outputs(steps), HasSubstr("output"));
+  EXPECT_EQ(outputs(steps), outputs(stream));
 }
 
 }  // namespace

@@ -337,6 +337,7 @@ TEST_F(RoutesTest, WhatIsWrongIsSaid) {
       {"POST", "/v1/programs", "", as_bytes, 400, "the model is empty"},
       {"POST", "/v1/programs?trials=8", "x", as_bytes, 400, "query: unknown field 'trials'"},
       {"POST", "/v1/programs?name=m.hlo", "HloModule broken", as_bytes, 400, "ENTRY"},
+      {"POST", "/v1/programs?products=cublas", "x", as_bytes, 400, "query: products: 'cublas'"},
       {"POST", "/v1/programs", "x", "Content-Type: text/plain\r\n", 415, "text/plain"},
       {"POST", "/v1/models?trials=8", "x", as_bytes, 400, "8 trials, and this server has no device that measures"},
       {"POST", "/v1/models?trials=many", "x", as_bytes, 400, "trials"},

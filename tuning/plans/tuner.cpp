@@ -58,8 +58,8 @@ bool Tuner::runs_in_one_kernel(const graph::Graph& loop, const std::stop_token& 
 
 bool Tuner::is_product(const graph::Graph& canonical) const { return tuning::is_product(canonical); }
 
-bool Tuner::computes_product(const graph::Graph& call) const {
-  const ProductsBy by = context_->options.products;
+bool Tuner::computes_product(const graph::Graph& call, std::optional<ProductsBy> asked) const {
+  const ProductsBy by = asked.value_or(context_->options.products);
   if (by == ProductsBy::library) return false;
   const auto kernels = product_kernels(call, context_->device, 1);
   return kernels.ok() && (by == ProductsBy::ours || kernels->ours_is_faster());

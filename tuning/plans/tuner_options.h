@@ -1,11 +1,14 @@
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/device_spec.h"
 #include "costmodel/trained_model.h"
@@ -22,6 +25,15 @@ enum class ProductsBy : std::uint8_t {
   faster,   ///< a kernel of ours where it is predicted to be faster by more than the prediction may be off
   ours,     ///< a kernel of ours wherever there is one
 };
+/// As people and requests call them.
+inline constexpr std::array<std::pair<std::string_view, ProductsBy>, 3> products_words = {
+    {{"library", ProductsBy::library}, {"faster", ProductsBy::faster}, {"ours", ProductsBy::ours}}};
+inline std::optional<ProductsBy> products_of(std::string_view word) {
+  for (const auto& [name, by] : products_words) {
+    if (name == word) return by;
+  }
+  return std::nullopt;
+}
 
 struct TunerOptions {
   std::string target = "h100";            ///< class that is planned for (base/device_class.h)

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <set>
 #include <stop_token>
 #include <string_view>
@@ -23,6 +24,7 @@ struct ProgramRequest {
   RememberingTuner* memory = nullptr;
   ProgressSink progress = {};
   std::stop_token stop = {};
+  std::optional<ProductsBy> products = {};  ///< instead of the tuner's
 };
 
 /// The program of a model without plans: simplified, cut as cut_model does (loops whole where the tuner expects more of

@@ -1,0 +1,120 @@
+#include "client/open_program.h"
+
+#include <cstdlib>
+#include <cstring>
+
+#include "api/package_document.h"
+#include "base/device_class.h"
+#include "client/cuda_executor.h"
+
+namespace stitch::client {
+namespace {
+
+bool is_aligned(const void* memory) { return reinterpret_cast<std::uintptr_t>(memory) % buffer_alignment == 0; }
+
+/// Aligned memory in the place of what a caller has elsewhere.
+class Stand {
+ public:
+  explicit Stand(std::size_t bytes)
+      : bytes_(bytes),
+        memory_(static_cast<std::byte*>(
+            std::aligned_alloc(api::arena_alignment, api::arena_bytes_of(static_cast<std::int64_t>(bytes))))) {}
+  [[nodiscard]] std::span<std::byte> span() const { return {memory_.get(), bytes_}; }
+
+ private:
+  struct Free {
+    void operator()(std::byte* memory) const { std::free(memory); }
+  };
+  std::size_t bytes_;
+  std::unique_ptr<std::byte, Free> memory_;
+};
+
+std::vector<graph::TensorType> types_of(const std::vector<api::ProgramPort>& ports) {
+  std::vector<graph::TensorType> types;
+  for (const api::ProgramPort& port : ports) types.push_back(port.type);
+  return types;
+}
+
+/// The document's program, or the one of a package for this device.
+Result<api::Program> choose_program(std::string_view document, const Executor& executor) {
+  if (!api::looks_like_package(document)) return api::decode_program(document, graph::Encoding::cbor);
+  STITCH_ASSIGN(api::Package package, api::decode_package(document));
+  const std::optional<DeviceTraits> traits = executor.traits();
+  // The emulated device runs them all.
+  STITCH_ASSIGN(const DeviceClass device, traits ? classify(*traits) : find_device_class("h100"));
+  const api::Compatibility found = api::compatibility(package, device.spec);
+  if (found.fitness == api::Compatibility::Fitness::refused)
+    return make_error(ErrorKind::constraint, "the package is refused on {}: {}", device.spec.name, found.reason);
+  return std::move(package.programs[found.program]);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<OpenProgram>> OpenProgram::open(std::string_view document, DeviceKind kind, int ordinal) {
+  STITCH_ASSIGN(OpenExecutor executor, open_executor(kind, ordinal));
+  STITCH_ASSIGN(api::Program program, choose_program(document, *executor.executor));
+  std::unique_ptr<OpenProgram> opened(new OpenProgram(std::move(executor)));
+  STITCH_TRY(opened->load(std::move(program), kind));
+  return opened;
+}
+
+Status OpenProgram::load(api::Program program, DeviceKind kind) {
+  can_launch_ = make_error(ErrorKind::unsupported, "the emulated device has no addresses to launch with; use run");
+  if (kind == DeviceKind::cuda) {
+    auto streamed = StreamProgram::open(program, static_cast<CudaExecutor&>(*executor_.executor));
+    if (!streamed && streamed.error().kind != ErrorKind::unsupported) return streamed.error();
+    can_launch_ = streamed ? Status() : Status(streamed.error());
+    if (streamed) {
+      stream_program_ = *std::move(streamed);
+      return {};
+    }
+  }
+  STITCH_ASSIGN(runner_, ProgramRunner::open(std::move(program), *executor_.executor));
+  return {};
+}
+
+const api::Program& OpenProgram::program() const { return runner_ ? runner_->program() : stream_program_->program(); }
+std::vector<graph::TensorType> OpenProgram::inputs() const { return types_of(program().parameters); }
+std::vector<graph::TensorType> OpenProgram::outputs() const { return types_of(program().results); }
+
+std::int64_t OpenProgram::workspace_bytes() const {
+  return runner_ ? runner_->workspace_bytes() : stream_program_->workspace_bytes();
+}
+
+std::vector<ProgramFallback> OpenProgram::fallbacks() const {
+  return runner_ ? runner_->fallbacks() : std::vector<ProgramFallback>();
+}
+
+std::string OpenProgram::library() const { return runner_ ? runner_->library() : "no library calls"; }
+
+Status OpenProgram::run(Inputs parameters, Outputs results) {
+  std::vector<Stand> stands;
+  std::vector<std::span<const std::byte>> from;
+  std::vector<std::span<std::byte>> to;
+  for (const auto& parameter : parameters) {
+    from.push_back(parameter);
+    if (parameter.empty() || is_aligned(parameter.data())) continue;
+    std::memcpy(stands.emplace_back(parameter.size()).span().data(), parameter.data(), parameter.size());
+    from.back() = stands.back().span();
+  }
+  for (const auto& result : results) {
+    to.push_back(result);
+    if (!result.empty() && !is_aligned(result.data())) to.back() = stands.emplace_back(result.size()).span();
+  }
+  {
+    const std::lock_guard lock(running_);
+    STITCH_TRY(runner_ ? runner_->run(from, to) : stream_program_->run(from, to));
+  }
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (to[i].data() != results[i].data()) std::memcpy(results[i].data(), to[i].data(), results[i].size());
+  }
+  return {};
+}
+
+Status OpenProgram::launch(Addresses parameters, Addresses results, void* stream) {
+  STITCH_TRY(can_launch_);
+  const std::lock_guard lock(running_);
+  return stream_program_->launch(parameters, results, stream);
+}
+
+}  // namespace stitch::client
