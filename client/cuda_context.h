@@ -42,6 +42,20 @@ class CurrentContext {
   Status status_;
 };
 
+/// While it is there, this thread loads, allocates and waits although some other thread captures a stream in the global
+/// mode, whose capture would fail for it otherwise (CUDA driver API, cuThreadExchangeStreamCaptureMode).
+class BesideCaptures {
+ public:
+  explicit BesideCaptures(const cuda::DriverApi& driver) : driver_(driver) { driver_.exchange_capture_mode(&mode_); }
+  BesideCaptures(const BesideCaptures&) = delete;
+  BesideCaptures& operator=(const BesideCaptures&) = delete;
+  ~BesideCaptures() { driver_.exchange_capture_mode(&mode_); }
+
+ private:
+  const cuda::DriverApi& driver_;
+  CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
+};
+
 /// Device memory, uninitialised, of a context that is current when it is made and when it ends.
 class DeviceMemory {
  public:

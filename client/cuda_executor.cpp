@@ -64,6 +64,7 @@ class CudaPlan final : public LoadedPlan {
   Status load(const ArtifactSource& artifacts);
   Status run(Inputs parameters, Outputs results) override;
   Status launch(Addresses parameters, Addresses results, void* stream) override;
+  [[nodiscard]] bool was_captured() const override { return captured_; }
 
  private:
   Status load_kernel(const api::KernelLaunch& launch, const ArtifactSource& artifacts);
@@ -76,12 +77,14 @@ class CudaPlan final : public LoadedPlan {
   const cuda::DriverApi& driver_;
   std::map<Sha256, CUmodule> modules_;
   std::vector<ReadyLaunch> ready_;  ///< per launch
+  bool captured_ = false;
   DeviceMemory workspace_;
 };
 
 CudaPlan::~CudaPlan() {
   const CurrentContext current(*context_);
   if (!current.status()) return;
+  const BesideCaptures beside(driver_);
   driver_.synchronize_context();  // nothing that was enqueued may lose its code or its workspace
   for (const auto& [hash, module] : modules_) driver_.unload_module(module);
   workspace_.release();
@@ -121,6 +124,7 @@ Status CudaPlan::load_kernel(const api::KernelLaunch& launch, const ArtifactSour
 Status CudaPlan::load(const ArtifactSource& artifacts) {
   const CurrentContext current(*context_);
   STITCH_TRY(current.status());
+  const BesideCaptures beside(driver_);
   if (plan_.workspace_bytes > 0) STITCH_TRY(workspace_.make(plan_.workspace_bytes));
   for (const api::KernelLaunch& launch : plan_.launches) {
     if (Status loaded = load_kernel(launch, artifacts); !loaded) return loaded.error().within(launch.name);
@@ -176,7 +180,11 @@ Status CudaPlan::launch(Addresses parameters, Addresses results, void* stream) {
   STITCH_TRY(check_addresses(plan_, parameters, results));
   const CurrentContext current(*context_);
   STITCH_TRY(current.status());
-  return enqueue(parameters, results, static_cast<CUstream>(stream));
+  auto* const on = static_cast<CUstream>(stream);
+  CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+  if (!captured_ && driver_.is_capturing(on, &capture) == CUDA_SUCCESS)
+    captured_ = capture == CU_STREAM_CAPTURE_STATUS_ACTIVE;
+  return enqueue(parameters, results, on);
 }
 
 Status CudaPlan::run(Inputs parameters, Outputs results) {

@@ -102,6 +102,7 @@ void PlanHandle::put_in_use(std::shared_ptr<InUse> next, std::string why_none) {
   std::shared_ptr<InUse> old;  // ends outside of the lock: waiting for a GPU must not hold up the next run
   const std::lock_guard lock(run_mutex_);
   old = std::move(in_use_);
+  if (old && old->loaded->was_captured()) captured_.push_back(std::move(old));
   in_use_ = std::move(next);
   why_none_ = std::move(why_none);
   if (in_use_) {

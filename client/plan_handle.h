@@ -21,9 +21,10 @@ namespace stitch::client {
 ///
 /// The first plan may be one that was only predicted. When the server has a better one (it tells by its promotions) it
 /// is fetched and loaded aside and takes the old one's place between two runs (FusionStitching's asynchronous swap), so
-/// that the program gets faster while it runs. The executor (client/executor.h) decides where plans run: on a GPU or on
-/// the emulated device. Made by programs that link libstitch, and by the C interface (client/stitch_c.cpp). Safe to use
-/// from several threads; runs follow one another.
+/// that the program gets faster while it runs. What was captured into a CUDA graph stays as it is until the handle
+/// ends. The executor (client/executor.h) decides where plans run: on a GPU or on the emulated device. Made by programs
+/// that link libstitch, and by the C interface (client/stitch_c.cpp). Safe to use from several threads; runs follow one
+/// another.
 class PlanHandle {
  public:
   /// Fetches and loads a plan. `client` and `executor` must outlive the handle.
@@ -79,7 +80,8 @@ class PlanHandle {
 
   mutable std::mutex run_mutex_;  ///< guards what follows
   std::shared_ptr<InUse> in_use_;
-  api::Plan latest_;  ///< the plan in use, or the last one that was
+  std::vector<std::shared_ptr<InUse>> captured_;  ///< were in use, and are in CUDA graphs of the caller's
+  api::Plan latest_;                              ///< the plan in use, or the last one that was
   std::string why_none_;
   int swaps_ = 0;
 

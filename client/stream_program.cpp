@@ -35,6 +35,7 @@ struct StreamProgram::Contents {
 StreamProgram::Contents::~Contents() {
   const CurrentContext current(*context);
   if (!current.status()) return;
+  const BesideCaptures beside(driver);
   driver.synchronize_context();  // nothing that was enqueued may lose its memory
   plans.clear();
   arena.release();
@@ -81,6 +82,7 @@ Result<std::unique_ptr<StreamProgram>> StreamProgram::open(api::Program program,
   if (const std::int64_t bytes = program.regions[0].arena_bytes; bytes > 0) {
     const CurrentContext current(*contents->context);
     STITCH_TRY(current.status());
+    const BesideCaptures beside(contents->driver);
     if (const Status made = contents->arena.make(bytes); !made)
       return made.error().within(fmt::format("an arena of {} bytes", bytes));
   }

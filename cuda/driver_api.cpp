@@ -75,6 +75,8 @@ void find_stream_entries(EntryFinder& finder, DriverApi& api) {
   STITCH_FIND(Users::measure, create_stream, cuStreamCreate);
   STITCH_FIND(Users::measure, destroy_stream, cuStreamDestroy);
   STITCH_FIND(Users::measure, synchronize_stream, cuStreamSynchronize);
+  STITCH_FIND(Users::run_plans, is_capturing, cuStreamIsCapturing);
+  STITCH_FIND(Users::run_plans, exchange_capture_mode, cuThreadExchangeStreamCaptureMode);
   STITCH_FIND(Users::measure, begin_capture, cuStreamBeginCapture);
   STITCH_FIND(Users::measure, end_capture, cuStreamEndCapture);
   STITCH_FIND(Users::measure, instantiate, cuGraphInstantiate);

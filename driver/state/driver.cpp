@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace stitch::driver {
@@ -13,9 +14,14 @@ std::uint64_t seed_of_order() {
   return seed == nullptr ? 0 : std::strtoull(seed, nullptr, 10);
 }
 
+bool wants_execution() {
+  const char* wanted = std::getenv("STITCH_EMULATED_EXECUTE");
+  return wanted == nullptr || std::string_view(wanted) != "0";
+}
+
 }  // namespace
 
-Driver::Driver() : engine(seed_of_order()) {
+Driver::Driver() : engine(seed_of_order()), executes(wants_execution()) {
   if (auto found = emulated_devices()) {
     devices = *std::move(found);
   } else {

@@ -34,6 +34,9 @@ class Driver {
   MemoryMap memory{log};
   Engine engine;
 
+  /// Whether kernels are run. Without, launches are taken and checked as calls, and nothing comes of them.
+  const bool executes;
+
   std::vector<EmulatedDevice> devices;
   std::string why_no_devices;
   std::uint64_t images_loaded = 0;  ///< modules and libraries, from the start on

@@ -39,6 +39,7 @@ class Execution {
   void operator()(const ChildWork&) {}
 
   void operator()(const KernelWork& work) {
+    if (!driver_.executes) return;
     const std::lock_guard guard(driver_.memory.bytes_mutex());
     emulator::LaunchOptions options;
     options.wait_for_host = [this] {

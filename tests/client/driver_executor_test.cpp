@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <thread>
 
 #include "tests/client/emulated_gpu.h"
 
@@ -127,6 +128,34 @@ TEST_F(DriverExecutorEmulated, LaunchesInOrderIsCapturedAndReplacedInFlight) {
   synchronize();
   ASSERT_EQ(read(out.values.data(), memory, 256), CUDA_SUCCESS);
   EXPECT_THAT(out.values, testing::Each(20U));
+}
+
+// A better plan may arrive at any time, also while the program captures.
+TEST_F(DriverExecutorEmulated, PlansComeAndGoWhileAStreamIsCaptured) {
+  use_context();
+  CUstream stream = new_stream();
+  CUdeviceptr memory = 0;
+  ASSERT_EQ(entry<decltype(cuMemAlloc)>("cuMemAlloc_v2")(&memory, 512), CUDA_SUCCESS);
+  ASSERT_EQ(entry<decltype(cuMemsetD32)>("cuMemsetD32_v2")(memory, 0, 128), CUDA_SUCCESS);
+  synchronize();
+  const std::uint64_t from[] = {memory}, to[] = {memory + 256};
+  const auto plan = load(3);
+  ASSERT_TRUE(plan->launch(from, to, stream).ok());
+  EXPECT_FALSE(plan->was_captured());
+  const auto begin = entry<decltype(cuStreamBeginCapture)>("cuStreamBeginCapture_v2");
+  ASSERT_EQ(begin(stream, CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_SUCCESS);
+  ASSERT_TRUE(plan->launch(from, to, stream).ok());
+  EXPECT_TRUE(plan->was_captured());
+  std::jthread([this] { EXPECT_NE(load(5), nullptr); }).join();
+  CUgraph graph = nullptr;
+  CUgraphExec executable = nullptr;
+  ASSERT_EQ(entry<decltype(cuStreamEndCapture)>("cuStreamEndCapture")(stream, &graph), CUDA_SUCCESS);
+  ASSERT_EQ(entry<decltype(cuGraphInstantiate)>("cuGraphInstantiateWithFlags")(&executable, graph, 0), CUDA_SUCCESS);
+  ASSERT_EQ(entry<decltype(cuGraphLaunch)>("cuGraphLaunch")(executable, stream), CUDA_SUCCESS);
+  synchronize();
+  Words out;
+  ASSERT_EQ(entry<decltype(cuMemcpyDtoH)>("cuMemcpyDtoH_v2")(out.values.data(), memory + 256, 256), CUDA_SUCCESS);
+  EXPECT_THAT(out.values, testing::Each(3U));
 }
 
 }  // namespace

@@ -176,6 +176,49 @@ TEST_F(ClientDaemonTest, ABetterPlanIsSwappedInBetweenTwoRuns) {
   run.expect_right(fragment);
 }
 
+/// An executor all of whose plans were captured, and that counts how many there are.
+class CapturingExecutor final : public Executor {
+ public:
+  explicit CapturingExecutor(Executor& inner) : inner_(inner) {}
+  Result<std::unique_ptr<LoadedPlan>> load(const api::Plan& plan, const ArtifactSource& artifacts) override {
+    STITCH_ASSIGN(auto loaded, inner_.load(plan, artifacts));
+    return std::unique_ptr<LoadedPlan>(std::make_unique<Captured>(std::move(loaded), loaded_));
+  }
+  [[nodiscard]] int loaded() const { return loaded_; }
+
+ private:
+  class Captured final : public LoadedPlan {
+   public:
+    Captured(std::unique_ptr<LoadedPlan> inner, int& loaded) : inner_(std::move(inner)), loaded_(loaded) { ++loaded_; }
+    ~Captured() override { --loaded_; }
+    [[nodiscard]] const api::Plan& plan() const override { return inner_->plan(); }
+    Status run(Inputs parameters, Outputs results) override { return inner_->run(parameters, results); }
+    Status launch(Addresses parameters, Addresses results, void* stream) override {
+      return inner_->launch(parameters, results, stream);
+    }
+    [[nodiscard]] bool was_captured() const override { return true; }
+
+   private:
+    std::unique_ptr<LoadedPlan> inner_;
+    int& loaded_;
+  };
+  Executor& inner_;
+  int loaded_ = 0;
+};
+
+TEST_F(ClientDaemonTest, WhatWasCapturedStaysWhenABetterPlanTakesItsPlace) {
+  CapturingExecutor executor(executor_);
+  auto plan = PlanHandle::fetch(*client_, executor, tuning::samples::softmax(8, 56));
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  for (int swap = 1; swap <= 2; ++swap) {
+    promote_another(*running_->store, (*plan)->plan().fragment, swap);
+    EXPECT_TRUE(*(*plan)->check_for_update());
+    EXPECT_EQ(executor.loaded(), 1 + swap);
+  }
+  plan->reset();
+  EXPECT_EQ(executor.loaded(), 0);
+}
+
 /// Says that another version of the generator verified the plan that is served; the id of that one.
 Hash128 verified_by_another_version(db::Store& store, const Hash128& plan) {
   auto bundle = store.get_plan_bundle(plan);

@@ -96,6 +96,11 @@ CUresult cuCtxPopCurrent_v2(CUcontext*) {
   return CUDA_SUCCESS;
 }
 CUresult cuCtxSynchronize() { return CUDA_SUCCESS; }
+CUresult cuStreamIsCapturing(CUstream, CUstreamCaptureStatus* status) {
+  *status = CU_STREAM_CAPTURE_STATUS_NONE;
+  return CUDA_SUCCESS;
+}
+CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode*) { return CUDA_SUCCESS; }
 CUresult cuModuleLoadData(CUmodule* module, const void* image) {
   if (current() != 1) return CUDA_ERROR_INVALID_CONTEXT;
   if (std::strncmp(static_cast<const char*>(image), "other", 5) == 0) return CUDA_ERROR_NO_BINARY_FOR_GPU;

@@ -46,15 +46,25 @@ def _refuse(reasons: dict) -> None:
     raise errors.Unsupported(f'fallback="error", and PyTorch would have to run {listed}')
 
 
+def _device_of(tensors) -> torch.device | None:
+    """The device that a graph with these tensors has our kernels on: a GPU where any of them is on one; the first of
+    several GPUs (what is on the others stays PyTorch's)."""
+    devices = [value.device for value in tensors if isinstance(value, torch.Tensor)]
+    return next((device for device in devices if device.type == "cuda"), next(iter(devices), None))
+
+
 def _compile(graph_module: torch.fx.GraphModule, settings: Settings):
     """One graph of AOTAutograd's, forward or backward, with pieces of ours in it."""
     _report.count("graphs")
-    modules, reasons = _partition.split(graph_module, "cpu")
+    device = _device_of(value for node in graph_module.graph.nodes for value in _document.values_of(node))
+    if device is None or (device.type != "cuda" and settings.device == "auto"):
+        return graph_module
+    modules, reasons = _partition.split(graph_module, device)
     if reasons and settings.fallback == "error":
         _refuse(reasons)
     pieces = []
     for name, module in modules.items():
-        pieces.append(_runtime.Piece(module, settings))
+        pieces.append(_runtime.Piece(module, settings, device))
         setattr(graph_module, name, pieces[-1])
     graph_module.recompile()
     end = time.monotonic() + settings.deadline_ms / 1000
@@ -94,11 +104,10 @@ def backend(graph_module, example_inputs, *, mode=None, options=None):
     settings = settings_of(mode, options)
     if settings.disable:
         return graph_module
-    if settings.device == "auto":
+    device = _device_of([*example_inputs, *graph_module.parameters(), *graph_module.buffers()])
+    if settings.device == "auto" and (device is None or device.type != "cuda"):
         _report.failed(
-            "device",
-            'CPU tensors have kernels only on the emulated device (options={"device": "emulated"}), and CUDA tensors'
-            " are not supported yet",
+            "device", 'CPU tensors have kernels only on the emulated device (options={"device": "emulated"})'
         )
         return graph_module
     compile_graph = _compiler(settings)

@@ -124,7 +124,7 @@ def _refusal(text: str) -> str | None:
         return str(error).partition("): ")[2] or str(error)
 
 
-def refusal(node, device: str) -> str | None:
+def refusal(node, device: torch.device) -> str | None:
     """Why a node cannot run in our kernels; None when it can. The importer itself is asked, with the node alone."""
     if not isinstance(node.target, torch._ops.OpOverload):
         return "no operator of PyTorch's"
@@ -133,8 +133,8 @@ def refusal(node, device: str) -> str | None:
     document = Document()
     try:
         for value in [*values_of(node), *(value for argument in node.all_input_nodes for value in values_of(argument))]:
-            if isinstance(value, torch.Tensor) and value.device.type != device:
-                return f"tensors on {value.device.type}"
+            if isinstance(value, torch.Tensor) and value.device != device:
+                return f"tensors on {value.device}"
         for argument in node.all_input_nodes:
             if not document.knows(argument):
                 document.input(argument)

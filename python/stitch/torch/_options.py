@@ -12,7 +12,8 @@ class Settings:
     """One back end's options; each field is an option of that name."""
 
     device: str = "auto"
-    """Where CPU tensors' kernels run: "emulated" (Stitch's emulated GPU), or "auto" (nowhere: PyTorch runs them)."""
+    """Where CPU tensors' kernels run: "emulated" (Stitch's emulated GPU), or "auto" (nowhere: PyTorch runs them). Those
+    of CUDA tensors run on their GPU."""
     fallback: str = "eager"
     """What runs where Stitch has no kernel: "eager" (PyTorch), or "error" (compilation fails and says what it was)."""
     deadline_ms: int = 0

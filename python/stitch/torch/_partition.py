@@ -52,7 +52,7 @@ def is_view(node) -> bool:
 
 
 class _Support(OperatorSupportBase):
-    def __init__(self, device: str):
+    def __init__(self, device: torch.device):
         self.device, self.reasons = device, {}
 
     def is_node_supported(self, submodules, node) -> bool:
@@ -88,10 +88,10 @@ def _pieces(graph_module, support: _Support) -> list:
     return [piece for piece in pieces if any(not is_view(node) for node in piece)]
 
 
-def split(graph_module: torch.fx.GraphModule, device: str):
+def split(graph_module: torch.fx.GraphModule, device: torch.device):
     """Takes our pieces out of a graph, in place. Returns the modules that they became, by name.
 
-    Counts operators for the report, and says what PyTorch keeps. `device`: the type of the tensors that are ours.
+    Counts operators for the report, and says what PyTorch keeps. `device`: of the tensors that are ours.
     """
     support = _Support(device)
     pieces = _pieces(graph_module, support)

@@ -28,10 +28,11 @@ class Slot:
         self.plan = None
         self.launches = self.bytes = 0
         self.done = threading.Event()
+        self.stream = None  # of its last launch on a GPU
 
-    def fill(self, document: str, settings) -> None:
+    def fill(self, document: str, settings, device: torch.device) -> None:
         try:
-            self.plan = _fetch(document, settings)
+            self.plan = _fetch(document, settings, device)
             self.launches, self.bytes = self.plan.info["launches"], self.plan.info["bytes"]
             if settings.improve:
                 self.plan.watch()
@@ -46,30 +47,31 @@ class Slot:
             self.done.set()
 
 
-def _fetch(document: str, settings):
+def _fetch(document: str, settings, device: torch.device):
     if time.monotonic() - _dead.get(settings.server, -_RETRY_SECONDS) < _RETRY_SECONDS:
         raise errors.Unavailable("the server did not answer a moment ago")
     fragment = _native.read_aten(document)
     client = _server.shared(settings.server)
+    place = ("cuda", device.index or 0) if device.type == "cuda" else (settings.device, 0)
     for attempt in range(_ATTEMPTS):
         try:
-            return client.plan(fragment, settings.device, 0, _FETCH_MS, settings.improve)
+            return client.plan(fragment, *place, _FETCH_MS, settings.improve)
         except errors.Timeout:
             if attempt + 1 == _ATTEMPTS:
                 raise
     raise AssertionError("unreachable")
 
 
-def slot(document: str, settings) -> Slot:
-    """The slot of a document; whoever asks first has it fetched."""
-    key = (settings.server, settings.device, document)
+def slot(document: str, settings, device: torch.device) -> Slot:
+    """The slot of a document; whoever asks first has it fetched. Of a plan on a GPU each of them has its own."""
+    key = (settings.server, settings.device, device, document)
     with _lock:
         found = _slots.get(key)
         # Where no plan came of it, the next compilation asks again.
         if found is None or (found.done.is_set() and found.plan is None):
             found = _slots[key] = Slot()
             _unfinished.add(found)
-            _pool.submit(found.fill, document, settings)
+            _pool.submit(found.fill, document, settings, device)
         return found
 
 
@@ -88,18 +90,44 @@ def _dense(tensor: torch.Tensor) -> torch.Tensor:
     return tensor if tensor.data_ptr() % _native.buffer_alignment == 0 else tensor.clone()
 
 
+class cuda:  # noqa: N801: it stands for torch.cuda
+    """What is asked of PyTorch about a GPU, in one place: tests have the emulated driver answer it."""
+
+    empty = staticmethod(torch.empty)
+    current_stream = staticmethod(torch.cuda.current_stream)
+    is_capturing = staticmethod(torch.cuda.is_current_stream_capturing)
+
+
+def _run_on_host(slot: Slot, inputs: list, outputs: list, device: torch.device) -> None:
+    slot.plan.run(inputs, outputs)
+
+
+def _launch(slot: Slot, inputs: list, outputs: list, device: torch.device) -> None:
+    """Enqueues the plan on the current stream. What it reads and writes is in PyTorch's memory, which is given away in
+    the order of that stream, so that nothing has to be kept alive until it has run. Runs of a plan share its workspace:
+    one on another stream than the last one's waits for that. In a capture nothing outside can be waited for; whoever
+    replays graphs orders them."""
+    stream = cuda.current_stream(device)
+    if not cuda.is_capturing():
+        last, slot.stream = slot.stream, stream
+        if last is not None and last.cuda_stream != stream.cuda_stream:
+            stream.wait_event(last.record_event())
+    slot.plan.launch([t.data_ptr() for t in inputs], [t.data_ptr() for t in outputs], stream.cuda_stream)
+
+
 class Piece(torch.nn.Module):
     """A piece of a graph: our kernels where their plan is there, the operators themselves until then."""
 
-    def __init__(self, operators: torch.fx.GraphModule, settings):
+    def __init__(self, operators: torch.fx.GraphModule, settings, device: torch.device):
         super().__init__()
         self.operators = operators
+        self._device = device
         output = next(node for node in operators.graph.nodes if node.op == "output").args[0]
         self._single = not isinstance(output, (list, tuple))
         self._results = [node.meta["val"] for node in ([output] if self._single else output)]
         self._shapes = [(tuple(r.shape), r.dtype, tuple(r.stride()), _is_dense(r)) for r in self._results]
         self._results = None
-        self._slot = slot(_document.of_module(operators), settings)
+        self._slot = slot(_document.of_module(operators), settings, device)
         self._broken = False
 
     def ready(self, seconds: float) -> bool:
@@ -110,9 +138,12 @@ class Piece(torch.nn.Module):
         if plan is None or self._broken:
             _report.count("eager_calls")
             return self.operators(*arguments)
-        outputs = [torch.empty(shape, dtype=dtype) for shape, dtype, _, _ in self._shapes]
+        run, empty = _run_on_host, torch.empty
+        if self._device.type == "cuda":
+            run, empty = _launch, cuda.empty
+        outputs = [empty(shape, dtype=dtype, device=self._device) for shape, dtype, _, _ in self._shapes]
         try:
-            plan.run([_dense(argument) for argument in arguments], outputs)
+            run(self._slot, [_dense(argument) for argument in arguments], outputs, self._device)
         except errors.Error as error:
             self._broken = True
             _report.failed(f"run: {error.kind}", f"a plan did not run: {error}")
@@ -130,7 +161,7 @@ class Piece(torch.nn.Module):
             return output
         # Along a stride of 0 all elements are one, which is written once.
         written = tuple(slice(0, 1) if step == 0 else slice(None) for step in stride)
-        result = torch.empty_strided(shape, stride, dtype=dtype)
+        result = torch.empty_strided(shape, stride, dtype=dtype, device=output.device)
         result[written].copy_(output[written])
         return result
 
