@@ -9,12 +9,15 @@ CudaContext::~CudaContext() {
 }
 
 CurrentContext::CurrentContext(const CudaContext& context) : context_(context) {
+  CUcontext now = nullptr;
+  if (context.driver->get_current(&now) == CUDA_SUCCESS && now == context.context) return;
   status_ = context.driver->check(context.driver->push_context(context.context), "cuCtxPushCurrent");
+  pushed_ = status_.ok();
 }
 
 CurrentContext::~CurrentContext() {
   CUcontext popped = nullptr;
-  if (status_) context_.driver->pop_context(&popped);
+  if (pushed_) context_.driver->pop_context(&popped);
 }
 
 Status DeviceMemory::make(std::int64_t bytes) {

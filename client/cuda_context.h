@@ -28,7 +28,7 @@ struct CudaContext {
   ~CudaContext();
 };
 
-/// Makes the context current on this thread for a while.
+/// Makes the context current on this thread for a while, where it is not.
 class CurrentContext {
  public:
   explicit CurrentContext(const CudaContext& context);
@@ -39,6 +39,7 @@ class CurrentContext {
 
  private:
   const CudaContext& context_;
+  bool pushed_ = false;
   Status status_;
 };
 

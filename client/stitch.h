@@ -25,33 +25,38 @@ extern "C" {
 /* Rises when something is added; functions are never changed or removed within a major version of the library. */
 #define STITCH_API_VERSION 4
 
-typedef enum stitch_code {
-  STITCH_OK = 0,
-  STITCH_INVALID_ARGUMENT = 1,
-  STITCH_PARSE = 2,
-  STITCH_UNSUPPORTED = 3,
-  STITCH_NOT_FOUND = 4,
-  STITCH_ALREADY_EXISTS = 5,
-  STITCH_IO = 6,
-  STITCH_CORRUPT = 7,
-  STITCH_VERSION_MISMATCH = 8,
-  STITCH_RESOURCE_EXHAUSTED = 9,
-  STITCH_CONSTRAINT = 10,
-  STITCH_COMPILE = 11,
-  STITCH_TIMEOUT = 12,
-  STITCH_RUNTIME = 13,
-  STITCH_CORRECTNESS = 14,
-  STITCH_UNAVAILABLE = 15, /* no server, no driver, no GPU */
-  STITCH_CANCELLED = 16,
-  STITCH_INTERNAL = 17
-} stitch_code;
+/* Any int may come from C: in C++ the type must have room for it. */
+#ifdef __cplusplus
+#define STITCH_ENUM(name) enum name : int
+#else
+#define STITCH_ENUM(name) enum name
+#endif
 
-typedef enum stitch_device {
-  STITCH_DEVICE_EMULATED = 0, /* host memory only; checks every access; its time says nothing */
-  STITCH_DEVICE_CUDA = 1      /* the driver is loaded when a plan is fetched; without one: STITCH_UNAVAILABLE */
+typedef STITCH_ENUM(stitch_code){STITCH_OK = 0,
+                                 STITCH_INVALID_ARGUMENT = 1,
+                                 STITCH_PARSE = 2,
+                                 STITCH_UNSUPPORTED = 3,
+                                 STITCH_NOT_FOUND = 4,
+                                 STITCH_ALREADY_EXISTS = 5,
+                                 STITCH_IO = 6,
+                                 STITCH_CORRUPT = 7,
+                                 STITCH_VERSION_MISMATCH = 8,
+                                 STITCH_RESOURCE_EXHAUSTED = 9,
+                                 STITCH_CONSTRAINT = 10,
+                                 STITCH_COMPILE = 11,
+                                 STITCH_TIMEOUT = 12,
+                                 STITCH_RUNTIME = 13,
+                                 STITCH_CORRECTNESS = 14,
+                                 STITCH_UNAVAILABLE = 15, /* no server, no driver, no GPU */
+                                 STITCH_CANCELLED = 16,
+                                 STITCH_INTERNAL = 17} stitch_code;
+
+typedef STITCH_ENUM(stitch_device){
+    STITCH_DEVICE_EMULATED = 0, /* host memory only; checks every access; its time says nothing */
+    STITCH_DEVICE_CUDA = 1      /* the driver is loaded when a plan is fetched; without one: STITCH_UNAVAILABLE */
 } stitch_device;
 
-typedef enum stitch_encoding { STITCH_JSON = 0, STITCH_CBOR = 1 } stitch_encoding;
+typedef STITCH_ENUM(stitch_encoding){STITCH_JSON = 0, STITCH_CBOR = 1} stitch_encoding;
 
 /* Buffers that a plan reads or writes must start at multiples of this. */
 #define STITCH_BUFFER_ALIGNMENT 16

@@ -50,6 +50,7 @@ void find_device_entries(EntryFinder& finder, DriverApi& api) {
   STITCH_FIND(Users::all, retain_primary, cuDevicePrimaryCtxRetain);
   STITCH_FIND(Users::all, release_primary, cuDevicePrimaryCtxRelease);
   STITCH_FIND(Users::measure, set_current, cuCtxSetCurrent);
+  STITCH_FIND(Users::run_plans, get_current, cuCtxGetCurrent);
   STITCH_FIND(Users::run_plans, push_context, cuCtxPushCurrent);
   STITCH_FIND(Users::run_plans, pop_context, cuCtxPopCurrent);
   STITCH_FIND(Users::run_plans, synchronize_context, cuCtxSynchronize);

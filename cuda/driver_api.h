@@ -44,6 +44,7 @@ struct DriverApi {
   decltype(&cuDevicePrimaryCtxRetain) retain_primary = nullptr;
   decltype(&cuDevicePrimaryCtxRelease) release_primary = nullptr;
   decltype(&cuCtxSetCurrent) set_current = nullptr;
+  decltype(&cuCtxGetCurrent) get_current = nullptr;
   decltype(&cuCtxPushCurrent) push_context = nullptr;
   decltype(&cuCtxPopCurrent) pop_context = nullptr;
   decltype(&cuCtxSynchronize) synchronize_context = nullptr;

@@ -30,21 +30,6 @@ using graph::Value;
 
 constexpr int layers = 24;
 
-/// Layers of a small transformer's feed-forward part: two products of ours and a layer norm each.
-graph::Graph feed_forward() {
-  Builder b;
-  constexpr std::int64_t rows = 64, width = 64;
-  Value x = b.parameter(DType::f16, {rows, width}, "x");
-  for (int layer = 0; layer < layers; ++layer) {
-    const Value up = b.parameter(DType::f16, {width, 2 * width}), down = b.parameter(DType::f16, {2 * width, width});
-    const Value h = b.unary(graph::Op::tanh, b.dot(x, up, {{}, {}, {1}, {0}, DType::f32}));
-    const Value y = b.binary(graph::Op::add, x, b.dot(h, down, {{}, {}, {1}, {0}, DType::f32}));
-    const Value peak = b.broadcast(b.reduce(graph::ReduceKind::max, y, {1}), {rows, width}, {0});
-    x = b.unary(graph::Op::exp, b.binary(graph::Op::subtract, y, peak));
-  }
-  return *b.finish({x});
-}
-
 template <class T>
 T must(Result<T> result) {
   if (result) return *std::move(result);
@@ -55,6 +40,23 @@ void must(const Status& status) {
   if (status) return;
   std::fprintf(stderr, "launch_overhead: %s\n", status.error().message.c_str());
   std::exit(1);
+}
+
+/// Layers of a small transformer's feed-forward part: two products of ours and a layer norm each.
+graph::Graph feed_forward() {
+  Builder b;
+  constexpr std::int64_t rows = 64, width = 64;
+  Value x = b.parameter(DType::f16, {rows, width}, "x");
+  for (int layer = 0; layer < layers; ++layer) {
+    const Value up = b.parameter(DType::f16, {width, 2 * width}), down = b.parameter(DType::f16, {2 * width, width});
+    const auto product = [&](Value left, Value right) {
+      return b.convert(b.dot(left, right, {{}, {}, {1}, {0}, DType::f32}), DType::f16);
+    };
+    const Value y = b.binary(graph::Op::add, x, product(b.unary(graph::Op::tanh, product(x, up)), down));
+    const Value peak = b.broadcast(b.reduce(graph::ReduceKind::max, y, {1}), {rows, width}, {0});
+    x = b.unary(graph::Op::exp, b.binary(graph::Op::subtract, y, peak));
+  }
+  return must(b.finish({x}));
 }
 
 /// A program of some seventy launches on the emulated driver, and one of its kernels by itself.

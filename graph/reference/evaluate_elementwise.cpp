@@ -10,6 +10,12 @@ namespace {
 
 const double zeros[chunk_size] = {};
 
+/// A block's values from one on; null where it has none of this kind (it has floats or integers).
+template <class Values>
+auto* at_offset(Values& values, std::size_t offset) {
+  return values.empty() ? nullptr : values.data() + offset;
+}
+
 /// Where a step's operand comes from: a block outside the cluster, or an earlier step.
 struct StepOperand {
   int step = -1;      ///< index of the step, or
@@ -63,8 +69,8 @@ struct External {
       operand.integers = integers.data();
       operand.bounds = bounds.empty() ? zeros : bounds.data();
     } else {
-      operand.floats = data.floats.data() + offset;
-      operand.integers = data.integers.data() + offset;
+      operand.floats = at_offset(data.floats, offset);
+      operand.integers = at_offset(data.integers, offset);
       operand.bounds = data.bounds.empty() ? zeros : data.bounds.data() + offset;
     }
     operand.nonnegative = data.nonnegative;
@@ -196,8 +202,8 @@ void Program::run_chunk(std::size_t offset, std::size_t count, Storage& result) 
                  producer.nonnegative};
     }
     if (step.buffer < 0) {
-      c.floats = result.floats.data() + offset;
-      c.integers = result.integers.data() + offset;
+      c.floats = at_offset(result.floats, offset);
+      c.integers = at_offset(result.integers, offset);
       c.bounds = step.bounded ? result.bounds.data() + offset : nullptr;
     } else {
       ChunkBuffer& buffer = buffers_[step.buffer];

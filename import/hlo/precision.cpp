@@ -33,7 +33,9 @@ class PrecisionReducer {
   /// To nearest, ties to even: adding just less than half of the last kept bit, plus that bit.
   void round_mantissa(int kept) {
     const int dropped = mantissa_ - kept;
-    const Value last = builder_.binary(Op::bit_and, shifted_right(word_, dropped), all(1));
+    // One by one: compilers evaluate arguments in orders of their own, and equal models shall give equal graphs.
+    const Value one = all(1);
+    const Value last = builder_.binary(Op::bit_and, shifted_right(word_, dropped), one);
     const Value bias = builder_.binary(Op::add, last, all((std::uint64_t{1} << (dropped - 1)) - 1));
     const Value mask = all(~((std::uint64_t{1} << dropped) - 1));
     word_ = builder_.binary(Op::bit_and, builder_.binary(Op::add, word_, bias), mask);
@@ -53,7 +55,8 @@ class PrecisionReducer {
   }
 
   Value result(Value x) {
-    return builder_.select(builder_.unary(Op::is_nan, x), x, builder_.bitcast(word_, type_.dtype));
+    const Value reduced = builder_.bitcast(word_, type_.dtype);
+    return builder_.select(builder_.unary(Op::is_nan, x), x, reduced);
   }
 
  private:

@@ -87,6 +87,10 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice) {
   note("release");
   return CUDA_SUCCESS;
 }
+CUresult cuCtxGetCurrent(CUcontext* context) {
+  *context = nullptr;
+  return CUDA_SUCCESS;
+}
 CUresult cuCtxPushCurrent_v2(CUcontext) {
   ++current();
   return CUDA_SUCCESS;

@@ -55,8 +55,8 @@ std::vector<T> interesting() {
     values.push_back(L::quiet_NaN());
   } else {
     for (int bit = 0; bit < static_cast<int>(sizeof(T) * 8); ++bit) {
-      const auto power = static_cast<T>(std::uint64_t{1} << bit);
-      for (const int offset : {-1, 0, 1}) values.push_back(static_cast<T>(power + static_cast<T>(offset)));
+      const std::uint64_t power = std::uint64_t{1} << bit;
+      for (const int offset : {-1, 0, 1}) values.push_back(static_cast<T>(power + static_cast<std::uint64_t>(offset)));
     }
     values.push_back(static_cast<T>(-7));
     values.push_back(std::numeric_limits<T>::min());

@@ -95,7 +95,7 @@ class Filler {
   void fill(TensorType& value) { value = {DType::f32, {++number_}}; }
   template <class T>
   void fill(std::optional<T>& value) {
-    fill(value.emplace());
+    fill(value.emplace(T{}));
   }
   template <class T>
   void fill(std::vector<T>& values) {
