@@ -230,7 +230,8 @@ Result<api::Program> Client::make_program(std::string model, const FetchOptions&
                 .accept = std::string(cbor)};
   if (!options.products.empty()) call.target += "&products=" + encoded(options.products);
   call.body = std::move(model);
-  call.timeout_seconds = options_.timeout_seconds + options.deadline_ms * 1e-3;
+  constexpr double longest_outline_seconds = 60;  // then the server gives it up
+  call.timeout_seconds = options_.timeout_seconds + std::max(longest_outline_seconds, options.deadline_ms * 1e-3);
   STITCH_ASSIGN(const HttpAnswer answer, send(std::move(call)));
   if (answer.status != 200) return api::decode_error(answer.body, encoding_of(answer));
   STITCH_ASSIGN(api::Program program, api::decode_program(answer.body, encoding_of(answer)));
@@ -238,6 +239,8 @@ Result<api::Program> Client::make_program(std::string model, const FetchOptions&
     for (api::ProgramFragment& fragment : program.fragments) fragment.plan.reset();
   }
   STITCH_TRY(look_up_plans(program, options));
+  const auto planned = std::ranges::find_if(program.fragments, [](const auto& each) { return each.plan.has_value(); });
+  if (planned != program.fragments.end()) program.target = planned->plan->target;
   std::set<Sha256> known;
   for (const api::ProgramFragment& fragment : program.fragments) {
     if (!fragment.plan) continue;

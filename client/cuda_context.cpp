@@ -32,6 +32,8 @@ void DeviceMemory::release() {
 
 Status run_on_host_memory(const cuda::DriverApi& driver, Inputs parameters, Outputs results,
                           const std::function<Status(Addresses parameters, Addresses results)>& enqueue) {
+  // What was launched on other streams before, whose workspace or arena this run has, too.
+  STITCH_TRY(driver.check(driver.synchronize_context(), "cuCtxSynchronize"));
   std::vector<DeviceMemory> held;
   std::vector<std::uint64_t> from, to;
   for (const auto& parameter : parameters) {

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <cuda.h>
-
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -43,8 +41,9 @@ class CurrentContext {
   Status status_;
 };
 
-/// While it is there, this thread loads, allocates and waits although some other thread captures a stream in the global
-/// mode, whose capture would fail for it otherwise (CUDA driver API, cuThreadExchangeStreamCaptureMode).
+/// While it is there, this thread loads, allocates, and waits for streams of its own although some other thread
+/// captures one in the global mode, whose capture would fail for it otherwise (CUDA driver API,
+/// cuThreadExchangeStreamCaptureMode). To wait for the whole context breaks captures in any mode.
 class BesideCaptures {
  public:
   explicit BesideCaptures(const cuda::DriverApi& driver) : driver_(driver) { driver_.exchange_capture_mode(&mode_); }
@@ -75,9 +74,10 @@ class DeviceMemory {
   CUdeviceptr address_ = 0;
 };
 
-/// Copies parameters into device memory of their own, lets `enqueue` put work on the default stream with their
-/// addresses and those of as much memory for the results, waits, and copies the results back. A context must be
-/// current. Errors: resource_exhausted, runtime, those of `enqueue`.
+/// Waits for what the context has to do, copies parameters into device memory of their own, lets `enqueue` put work on
+/// the default stream with their addresses and those of as much memory for the results, waits, and copies the results
+/// back. Not while a stream is captured. A context must be current. Errors: resource_exhausted, runtime, those of
+/// `enqueue`.
 Status run_on_host_memory(const cuda::DriverApi& driver, Inputs parameters, Outputs results,
                           const std::function<Status(Addresses parameters, Addresses results)>& enqueue);
 

@@ -64,10 +64,10 @@ class CudaPlan final : public LoadedPlan {
   Status load(const ArtifactSource& artifacts);
   Status run(Inputs parameters, Outputs results) override;
   Status launch(Addresses parameters, Addresses results, void* stream) override;
-  [[nodiscard]] bool was_captured() const override { return captured_; }
 
  private:
   Status load_kernel(const api::KernelLaunch& launch, const ArtifactSource& artifacts);
+  Status zero_workspace();
   Status enqueue_copies(bool before, Addresses parameters, Addresses results, CUstream stream);
   Status enqueue(Addresses parameters, Addresses results, CUstream stream);
   Status enqueue_kernel(std::size_t index, Addresses parameters, Addresses results, CUstream stream);
@@ -77,14 +77,12 @@ class CudaPlan final : public LoadedPlan {
   const cuda::DriverApi& driver_;
   std::map<Sha256, CUmodule> modules_;
   std::vector<ReadyLaunch> ready_;  ///< per launch
-  bool captured_ = false;
   DeviceMemory workspace_;
 };
 
 CudaPlan::~CudaPlan() {
   const CurrentContext current(*context_);
   if (!current.status()) return;
-  const BesideCaptures beside(driver_);
   driver_.synchronize_context();  // nothing that was enqueued may lose its code or its workspace
   for (const auto& [hash, module] : modules_) driver_.unload_module(module);
   workspace_.release();
@@ -133,13 +131,22 @@ Status CudaPlan::load(const ArtifactSource& artifacts) {
     for (std::uint64_t& value : ready.values) ready.pointers.push_back(&value);
     ready.config.attrs = ready.attributes.data();
   }
-  if (plan_.workspace_bytes == 0) return {};
+  return zero_workspace();
+}
+
+/// On a stream of its own: nobody else's may be waited for while somebody captures.
+Status CudaPlan::zero_workspace() {
+  if (plan_.zeroed.empty()) return {};
+  CUstream stream = nullptr;
+  STITCH_TRY(driver_.check(driver_.create_stream(&stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate"));
+  Status filled;
   for (const api::ZeroedRange& range : plan_.zeroed) {
     const CUdeviceptr from = workspace_.address() + range.offset;
-    STITCH_TRY(driver_.check(driver_.fill(from, 0, range.bytes), "cuMemsetD8"));
+    if (filled) filled = driver_.check(driver_.fill_async(from, 0, range.bytes, stream), "cuMemsetD8Async");
   }
-  // The fill is on the default stream; a run may come on one that does not wait for it.
-  return driver_.check(driver_.synchronize_context(), "cuCtxSynchronize");
+  const Status waited = driver_.check(driver_.synchronize_stream(stream), "cuStreamSynchronize");
+  driver_.destroy_stream(stream);
+  return filled ? waited : filled;
 }
 
 Status CudaPlan::enqueue_kernel(std::size_t index, Addresses parameters, Addresses results, CUstream stream) {
@@ -180,11 +187,7 @@ Status CudaPlan::launch(Addresses parameters, Addresses results, void* stream) {
   STITCH_TRY(check_addresses(plan_, parameters, results));
   const CurrentContext current(*context_);
   STITCH_TRY(current.status());
-  auto* const on = static_cast<CUstream>(stream);
-  CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
-  if (!captured_ && driver_.is_capturing(on, &capture) == CUDA_SUCCESS)
-    captured_ = capture == CU_STREAM_CAPTURE_STATUS_ACTIVE;
-  return enqueue(parameters, results, on);
+  return enqueue(parameters, results, static_cast<CUstream>(stream));
 }
 
 Status CudaPlan::run(Inputs parameters, Outputs results) {

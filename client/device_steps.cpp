@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace stitch::client {
 namespace {
 
@@ -14,7 +16,7 @@ using Steps = std::vector<DeviceStep>;
 /// Follows a program's regions as ProgramFrame does, and notes what is to be done where it does it.
 class Unfolding {
  public:
-  Unfolding(const api::Program& program, const std::vector<LoadedPlan*>& plans) : program_(program), plans_(plans) {}
+  explicit Unfolding(const api::Program& program) : program_(program) {}
 
   Result<Steps> unfold() {
     Places inputs, outputs;
@@ -24,6 +26,9 @@ class Unfolding {
       outputs.push_back({Base::output, static_cast<std::int64_t>(i)});
     Steps steps;
     add_region(0, inputs, outputs, {Base::arena, 0}, steps);
+    if (refused_ == 0 && (noted_ > most_operations || count_operations(steps, program_) > most_operations)) {
+      return make_error(ErrorKind::unsupported, "one run has more than {} kernels and copies", most_operations);
+    }
     if (refused_ == 0) return steps;
     return make_error(ErrorKind::unsupported, "{}{}", first_, refused_ > 1 ? " (and there are others)" : "");
   }
@@ -40,6 +45,7 @@ class Unfolding {
       }
     }
     for (std::size_t s = 0; s < region.steps.size(); ++s) {
+      if (++noted_ > most_operations) return;  // bodies of loops within loops, each twice
       place_ = fmt::format("{}step {} ({})", region.name.empty() ? "" : region.name + ", ", s, region.steps[s].name);
       add_step(region, region.steps[s], memory, steps);
     }
@@ -63,12 +69,12 @@ class Unfolding {
   }
 
   void add_plan(const api::FragmentStep& fragment, const ProgramStep& step, const Places& memory, Steps& steps) {
-    LoadedPlan* const plan = plans_[fragment.fragment];
-    if (plan == nullptr) {
-      const std::string& why = program_.fragments[fragment.fragment].why_none;
+    const api::ProgramFragment& of = program_.fragments[fragment.fragment];
+    if (!of.plan) {
+      const std::string& why = of.why_none;
       return refuse(fmt::format("the fragment has no plan{}{}", why.empty() ? "" : ": ", why));
     }
-    PlanStep work{plan, {}, {}, {}, {}};
+    PlanStep work{fragment.fragment, {}, {}, {}, {}};
     for (const int value : step.parameters) work.parameters.push_back(memory[value]);
     for (const int value : step.results) work.results.push_back(memory[value]);
     work.from.resize(work.parameters.size());
@@ -109,28 +115,32 @@ class Unfolding {
   }
 
   const api::Program& program_;
-  const std::vector<LoadedPlan*>& plans_;
   std::string place_;  ///< of the step that is looked at
   std::string first_;  ///< what is said of the first step that no stream can take
   int refused_ = 0;
+  std::int64_t noted_ = 0;
 };
 
 }  // namespace
 
-Result<std::vector<DeviceStep>> device_steps(const api::Program& program, const std::vector<LoadedPlan*>& plans) {
-  return Unfolding(program, plans).unfold();
-}
+Result<std::vector<DeviceStep>> device_steps(const api::Program& program) { return Unfolding(program).unfold(); }
 
-std::int64_t count_operations(const std::vector<DeviceStep>& steps) {
+std::int64_t count_operations(const std::vector<DeviceStep>& steps, const api::Program& program) {
   std::int64_t count = 0;
   for (const DeviceStep& step : steps) {
-    if (const auto* plan = std::get_if<PlanStep>(&step.work)) {
-      count += std::ssize(plan->plan->plan().launches) + std::ssize(plan->plan->plan().copies);
+    if (const auto* work = std::get_if<PlanStep>(&step.work)) {
+      const api::Plan& plan = *program.fragments[work->fragment].plan;
+      count += std::ssize(plan.launches) + std::ssize(plan.copies);
     } else if (const auto* turns = std::get_if<TurnsStep>(&step.work)) {
-      count += (turns->turns + 1) / 2 * count_operations(turns->even) + turns->turns / 2 * count_operations(turns->odd);
+      const std::int64_t even = count_operations(turns->even, program), odd = count_operations(turns->odd, program);
+      // As far as anybody asks, and without overflow.
+      const std::int64_t most_turns = 2 * most_operations / std::max<std::int64_t>(1, even + odd) + 2;
+      const std::int64_t number = std::min(turns->turns, most_turns);
+      count += (number + 1) / 2 * even + number / 2 * odd;
     } else {
       ++count;
     }
+    if (count > most_operations) break;
   }
   return count;
 }

@@ -7,7 +7,6 @@
 
 #include "api/program_document.h"
 #include "base/result.h"
-#include "client/executor.h"
 
 namespace stitch::client {
 
@@ -23,7 +22,7 @@ struct DevicePlace {
 struct DeviceStep;
 
 struct PlanStep {
-  LoadedPlan* plan = nullptr;
+  int fragment = 0;  ///< index into Program::fragments
   std::vector<DevicePlace> parameters, results;
   std::vector<std::uint64_t> from, to;  ///< room for their addresses
 };
@@ -43,12 +42,14 @@ struct DeviceStep {
   std::variant<PlanStep, DeviceCopy, TurnsStep> work;
 };
 
-/// The steps of a checked program, loops' turns inside, with all that depends on nothing but the program worked out.
-/// `plans`: per fragment, null where there is none. Error: unsupported, naming the first step that no stream can
-/// take.
-Result<std::vector<DeviceStep>> device_steps(const api::Program& program, const std::vector<LoadedPlan*>& plans);
+/// More kernels and copies than these in one run are refused: nobody's queue, and no CUDA graph, is for so many.
+inline constexpr std::int64_t most_operations = std::int64_t{1} << 20;
 
-/// Kernels and copies of these steps, loops' turns counted.
-std::int64_t count_operations(const std::vector<DeviceStep>& steps);
+/// The steps of a checked program, loops' turns inside, with all that depends on nothing but the program worked out.
+/// Error: unsupported, naming the first step that no stream can take, or how many operations one run would have.
+Result<std::vector<DeviceStep>> device_steps(const api::Program& program);
+
+/// Kernels and copies of these steps, loops' turns counted; no more than a little above most_operations.
+std::int64_t count_operations(const std::vector<DeviceStep>& steps, const api::Program& program);
 
 }  // namespace stitch::client

@@ -44,10 +44,6 @@ class LoadedPlan {
   /// run. Runs of one loaded plan must be ordered on the device: they share a workspace. Errors: invalid_argument,
   /// runtime, unsupported (the emulated device has no addresses to pass).
   virtual Status launch(Addresses parameters, Addresses results, void* stream) = 0;
-
-  /// Whether it was ever launched on a stream that was captured: a CUDA graph may then run its kernels at any time,
-  /// with its workspace, and it must not end before whoever may have that graph.
-  [[nodiscard]] virtual bool was_captured() const { return false; }
 };
 
 /// Where plans run.

@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <new>
 
 #include "api/package_document.h"
 #include "base/device_class.h"
@@ -18,7 +19,9 @@ class Stand {
   explicit Stand(std::size_t bytes)
       : bytes_(bytes),
         memory_(static_cast<std::byte*>(
-            std::aligned_alloc(api::arena_alignment, api::arena_bytes_of(static_cast<std::int64_t>(bytes))))) {}
+            std::aligned_alloc(api::arena_alignment, api::arena_bytes_of(static_cast<std::int64_t>(bytes))))) {
+    if (memory_ == nullptr) throw std::bad_alloc();
+  }
   [[nodiscard]] std::span<std::byte> span() const { return {memory_.get(), bytes_}; }
 
  private:
@@ -36,10 +39,13 @@ std::vector<graph::TensorType> types_of(const std::vector<api::ProgramPort>& por
 }
 
 /// The document's program, or the one of a package for this device.
-Result<api::Program> choose_program(std::string_view document, const Executor& executor) {
+Result<api::Program> choose_program(std::string_view document, const Executor& executor, DeviceKind kind) {
   if (!api::looks_like_package(document)) return api::decode_program(document, graph::Encoding::cbor);
   STITCH_ASSIGN(api::Package package, api::decode_package(document));
   const std::optional<DeviceTraits> traits = executor.traits();
+  if (!traits && kind == DeviceKind::cuda)
+    return make_error(ErrorKind::unavailable,
+                      "the driver does not say what this GPU is; open one of the package's programs");
   // The emulated device runs them all.
   STITCH_ASSIGN(const DeviceClass device, traits ? classify(*traits) : find_device_class("h100"));
   const api::Compatibility found = api::compatibility(package, device.spec);
@@ -52,7 +58,7 @@ Result<api::Program> choose_program(std::string_view document, const Executor& e
 
 Result<std::unique_ptr<OpenProgram>> OpenProgram::open(std::string_view document, DeviceKind kind, int ordinal) {
   STITCH_ASSIGN(OpenExecutor executor, open_executor(kind, ordinal));
-  STITCH_ASSIGN(api::Program program, choose_program(document, *executor.executor));
+  STITCH_ASSIGN(api::Program program, choose_program(document, *executor.executor, kind));
   std::unique_ptr<OpenProgram> opened(new OpenProgram(std::move(executor)));
   STITCH_TRY(opened->load(std::move(program), kind));
   return opened;

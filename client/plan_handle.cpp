@@ -99,10 +99,8 @@ int PlanHandle::swaps() const {
 }
 
 void PlanHandle::put_in_use(std::shared_ptr<InUse> next, std::string why_none) {
-  std::shared_ptr<InUse> old;  // ends outside of the lock: waiting for a GPU must not hold up the next run
   const std::lock_guard lock(run_mutex_);
-  old = std::move(in_use_);
-  if (old && old->loaded->was_captured()) captured_.push_back(std::move(old));
+  if (in_use_) replaced_.push_back(std::move(in_use_));
   in_use_ = std::move(next);
   why_none_ = std::move(why_none);
   if (in_use_) {

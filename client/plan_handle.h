@@ -21,9 +21,10 @@ namespace stitch::client {
 ///
 /// The first plan may be one that was only predicted. When the server has a better one (it tells by its promotions) it
 /// is fetched and loaded aside and takes the old one's place between two runs (FusionStitching's asynchronous swap), so
-/// that the program gets faster while it runs. What was captured into a CUDA graph stays as it is until the handle
-/// ends. The executor (client/executor.h) decides where plans run: on a GPU or on the emulated device. Made by programs
-/// that link libstitch, and by the C interface (client/stitch_c.cpp). Safe to use from several threads; runs follow one
+/// that the program gets faster while it runs. Plans that were replaced stay loaded until the handle ends: CUDA graphs
+/// of the program may have them. It must not end while a stream of the device is captured.
+/// The executor (client/executor.h) decides where plans run: on a GPU or on the emulated device. Made by programs that
+/// link libstitch, and by the C interface (client/stitch_c.cpp). Safe to use from several threads; runs follow one
 /// another.
 class PlanHandle {
  public:
@@ -80,8 +81,10 @@ class PlanHandle {
 
   mutable std::mutex run_mutex_;  ///< guards what follows
   std::shared_ptr<InUse> in_use_;
-  std::vector<std::shared_ptr<InUse>> captured_;  ///< were in use, and are in CUDA graphs of the caller's
-  api::Plan latest_;                              ///< the plan in use, or the last one that was
+  /// Were in use. They may be in CUDA graphs of the caller's, and to end one has to wait for the device, which breaks
+  /// captures that are under way.
+  std::vector<std::shared_ptr<InUse>> replaced_;
+  api::Plan latest_;  ///< the plan in use, or the last one that was
   std::string why_none_;
   int swaps_ = 0;
 

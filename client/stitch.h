@@ -121,7 +121,8 @@ STITCH_API stitch_code stitch_plan_get_info(const stitch_plan* plan, stitch_plan
 /* Runs on host memory and waits. Buffers in the fragment's order, dense and row-major, aligned; NULL only for a tensor
  * without elements. */
 STITCH_API stitch_code stitch_plan_run(stitch_plan* plan, const void* const* parameters, void* const* results);
-/* Enqueues on a CUstream (NULL: the default one) with device addresses and does not wait. */
+/* Enqueues on a CUstream (NULL: the default one) with device addresses and does not wait. The plan must not be released
+ * before CUDA graphs that it was captured into, nor while a stream is captured. */
 STITCH_API stitch_code stitch_plan_launch(stitch_plan* plan, const uint64_t* parameters, const uint64_t* results,
                                           void* stream);
 
@@ -169,8 +170,9 @@ STITCH_API stitch_code stitch_program_get_info(const stitch_program* program, st
 /* Runs on host memory and waits. Buffers dense and row-major; NULL only for a tensor without elements. */
 STITCH_API stitch_code stitch_program_run(stitch_program* program, const void* const* inputs, void* const* outputs);
 /* Enqueues on a CUstream (NULL: the default one) with device addresses and does not wait: nothing is allocated, loaded
- * or waited for, so that it may be captured into a CUDA graph. Runs must be ordered on the device. STITCH_UNSUPPORTED
- * names the step that keeps the program from it, such as a product that is a library's call. */
+ * or waited for, so that it may be captured into a CUDA graph. Runs must be ordered on the device, and the program must
+ * stay for as long as CUDA graphs that it was captured into. STITCH_UNSUPPORTED names the step that keeps the program
+ * from it, such as a product that is a library's call. */
 STITCH_API stitch_code stitch_program_launch(stitch_program* program, const uint64_t* inputs, const uint64_t* outputs,
                                              void* stream);
 

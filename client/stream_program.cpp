@@ -35,7 +35,6 @@ struct StreamProgram::Contents {
 StreamProgram::Contents::~Contents() {
   const CurrentContext current(*context);
   if (!current.status()) return;
-  const BesideCaptures beside(driver);
   driver.synchronize_context();  // nothing that was enqueued may lose its memory
   plans.clear();
   arena.release();
@@ -45,7 +44,7 @@ Status StreamProgram::Contents::enqueue(DeviceStep& step, Addresses inputs, Addr
   if (auto* plan = std::get_if<PlanStep>(&step.work)) {
     for (std::size_t i = 0; i < plan->from.size(); ++i) plan->from[i] = address(plan->parameters[i], inputs, outputs);
     for (std::size_t i = 0; i < plan->to.size(); ++i) plan->to[i] = address(plan->results[i], inputs, outputs);
-    return plan->plan->launch(plan->from, plan->to, stream);
+    return plans[plan->fragment]->launch(plan->from, plan->to, stream);
   }
   if (const auto* copy = std::get_if<DeviceCopy>(&step.work)) {
     const CUdeviceptr to = address(copy->to, inputs, outputs), from = address(copy->from, inputs, outputs);
@@ -75,10 +74,8 @@ Result<std::unique_ptr<StreamProgram>> StreamProgram::open(api::Program program,
                                                            const ArtifactSource& artifacts) {
   STITCH_TRY(api::check_program(program));
   auto contents = std::make_unique<Contents>(executor.context());
+  STITCH_ASSIGN(contents->steps, device_steps(program));  // before anything is loaded
   STITCH_ASSIGN(contents->plans, load_plans(program, executor, artifacts));
-  std::vector<LoadedPlan*> plans;
-  for (const auto& plan : contents->plans) plans.push_back(plan.get());
-  STITCH_ASSIGN(contents->steps, device_steps(program, plans));
   if (const std::int64_t bytes = program.regions[0].arena_bytes; bytes > 0) {
     const CurrentContext current(*contents->context);
     STITCH_TRY(current.status());
@@ -97,7 +94,7 @@ Result<std::unique_ptr<StreamProgram>> StreamProgram::open_package(std::string_v
 }
 
 std::int64_t StreamProgram::workspace_bytes() const { return workspace_bytes_of(program_); }
-std::int64_t StreamProgram::operations() const { return count_operations(contents_->steps); }
+std::int64_t StreamProgram::operations() const { return count_operations(contents_->steps, program_); }
 
 Status StreamProgram::launch(Addresses parameters, Addresses results, void* stream) {
   STITCH_TRY(check_ports(program_, parameters, results));

@@ -69,14 +69,13 @@ void find_kernel_entries(EntryFinder& finder, DriverApi& api) {
   STITCH_FIND(Users::all, copy_to_host, cuMemcpyDtoH);
   STITCH_FIND(Users::all, copy_on_device, cuMemcpyDtoDAsync);
   STITCH_FIND(Users::all, fill, cuMemsetD8);
-  STITCH_FIND(Users::measure, fill_async, cuMemsetD8Async);
+  STITCH_FIND(Users::all, fill_async, cuMemsetD8Async);
 }
 
 void find_stream_entries(EntryFinder& finder, DriverApi& api) {
-  STITCH_FIND(Users::measure, create_stream, cuStreamCreate);
-  STITCH_FIND(Users::measure, destroy_stream, cuStreamDestroy);
-  STITCH_FIND(Users::measure, synchronize_stream, cuStreamSynchronize);
-  STITCH_FIND(Users::run_plans, is_capturing, cuStreamIsCapturing);
+  STITCH_FIND(Users::all, create_stream, cuStreamCreate);
+  STITCH_FIND(Users::all, destroy_stream, cuStreamDestroy);
+  STITCH_FIND(Users::all, synchronize_stream, cuStreamSynchronize);
   STITCH_FIND(Users::run_plans, exchange_capture_mode, cuThreadExchangeStreamCaptureMode);
   STITCH_FIND(Users::measure, begin_capture, cuStreamBeginCapture);
   STITCH_FIND(Users::measure, end_capture, cuStreamEndCapture);

@@ -67,7 +67,6 @@ struct DriverApi {
   decltype(&cuStreamCreate) create_stream = nullptr;
   decltype(&cuStreamDestroy) destroy_stream = nullptr;
   decltype(&cuStreamSynchronize) synchronize_stream = nullptr;
-  decltype(&cuStreamIsCapturing) is_capturing = nullptr;
   decltype(&cuThreadExchangeStreamCaptureMode) exchange_capture_mode = nullptr;
   decltype(&cuStreamBeginCapture) begin_capture = nullptr;
   decltype(&cuStreamEndCapture) end_capture = nullptr;

@@ -79,11 +79,12 @@ struct Setup {
       return make_error(ErrorKind::not_found, "no artifact {}", hash.hex());
     };
     for (const api::ProgramFragment& fragment : made.fragments) {
-      if (fragment.plan->launches.size() != 1 || fragment.plan->launches[0].cooperative) continue;
+      if (!fragment.plan || fragment.plan->launches.size() != 1 || fragment.plan->launches[0].cooperative) continue;
       plan = must(executor->load(*fragment.plan, code));
       load_bare(fragment.plan->launches[0], must(code(fragment.plan->launches[0].ptx)));
       break;
     }
+    if (!plan) must(Status(make_error(ErrorKind::unsupported, "no plan of the program is one launch")));
     for (const api::ProgramPort& port : program->inputs()) inputs.push_back(allocate(port.type.bytes()));
     for (const api::ProgramPort& port : program->outputs()) outputs.push_back(allocate(port.type.bytes()));
     for (const auto& type : plan->plan().parameters) from.push_back(allocate(type.bytes()));

@@ -205,7 +205,7 @@ CUresult CUDAAPI cuCtxSynchronize_v2(CUcontext context) {
   return entry([&](Call& call) -> CUresult {
     if (context == nullptr) STITCH_CU_TRY(call.context(context));
     if (!call.driver.contexts.contains(context)) return CUDA_ERROR_INVALID_CONTEXT;
-    STITCH_CU_TRY(call.not_while_capturing());
+    STITCH_CU_TRY(call.not_while_capturing(true));
     return call.wait(context, call.driver.all_of(context));
   });
 }

@@ -67,14 +67,18 @@ CUresult Call::wait(CUcontext context, const StreamClock& clock) {
   return static_cast<CUresult>(context->fault.load());
 }
 
-CUresult Call::not_while_capturing() {
-  if (thread_capture_mode() == CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_SUCCESS;
+CUresult Call::not_while_capturing(bool in_any_mode) {
+  if (!in_any_mode && thread_capture_mode() == CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_SUCCESS;
   for (CUstream stream : driver.streams) {
     if (stream->capture == nullptr || stream->capture->invalidated) continue;
     const Capture& capture = *stream->capture;
     const bool own = capture.thread == std::this_thread::get_id();
     const bool concerned =
         capture.mode == CU_STREAM_CAPTURE_MODE_GLOBAL || (capture.mode == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL && own);
+    if (in_any_mode) {
+      stream->capture->invalidated = true;
+      return refuse(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "a wait for the whole context, while a stream is captured");
+    }
     if (!concerned || (!own && thread_capture_mode() == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)) continue;
     stream->capture->invalidated = true;
     return refuse(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "a call that waits or allocates, while a stream is captured");

@@ -51,8 +51,8 @@ class Call {
   /// Waits without the lock, then tells whether `context` is well.
   CUresult wait(CUcontext context, const StreamClock& clock);
   /// Refuses what must not be called while a stream is captured, and invalidates the capture, as captures that do not
-  /// allow it have asked for.
-  CUresult not_while_capturing();
+  /// allow it have asked for; `in_any_mode`: all captures, those too that allow unsafe calls.
+  CUresult not_while_capturing(bool in_any_mode = false);
   /// Puts work on a stream, or into the graph that it is captured into.
   CUresult issue(CUstream stream, Work work);
   /// The same, then waits for it: for the functions without Async.

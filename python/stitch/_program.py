@@ -61,7 +61,8 @@ class Program:
         `inputs`, `outputs`: one per port, in their order: addresses of device memory (ints), or dense, row-major arrays
         with `__cuda_array_interface__` or `data_ptr()` of the ports' bytes. `stream`: a CUstream's handle, such as
         `torch.cuda.current_stream().cuda_stream`. Nothing is allocated or waited for, so that it may be captured into a
-        CUDA graph; memory must stay until it has run, and runs must be ordered on the device. Errors: Unsupported (the
+        CUDA graph; memory must stay until it has run, the program for as long as such graphs, and runs must be ordered
+        on the device. Errors: Unsupported (the
         emulated device; a step that needs the host, which the message names), InvalidArgument, KernelError.
         """
         self._native.launch([_address(array) for array in inputs], [_address(array) for array in outputs], stream)

@@ -68,7 +68,7 @@ class Stream:
 current, capturing = Stream(stream), False
 _runtime.cuda.empty = empty
 _runtime.cuda.current_stream = lambda device: current
-_runtime.cuda.is_capturing = lambda: capturing
+_runtime.cuda.is_capturing = lambda device: capturing
 
 FUNCTIONS = {
     "softmax": (lambda x, g: (torch.softmax(x * g, -1), (x + g).t().contiguous()), [(8, 96), (96,)]),

@@ -176,27 +176,26 @@ TEST_F(ClientDaemonTest, ABetterPlanIsSwappedInBetweenTwoRuns) {
   run.expect_right(fragment);
 }
 
-/// An executor all of whose plans were captured, and that counts how many there are.
-class CapturingExecutor final : public Executor {
+/// An executor that counts how many of its plans there are.
+class CountingExecutor final : public Executor {
  public:
-  explicit CapturingExecutor(Executor& inner) : inner_(inner) {}
+  explicit CountingExecutor(Executor& inner) : inner_(inner) {}
   Result<std::unique_ptr<LoadedPlan>> load(const api::Plan& plan, const ArtifactSource& artifacts) override {
     STITCH_ASSIGN(auto loaded, inner_.load(plan, artifacts));
-    return std::unique_ptr<LoadedPlan>(std::make_unique<Captured>(std::move(loaded), loaded_));
+    return std::unique_ptr<LoadedPlan>(std::make_unique<Counted>(std::move(loaded), loaded_));
   }
   [[nodiscard]] int loaded() const { return loaded_; }
 
  private:
-  class Captured final : public LoadedPlan {
+  class Counted final : public LoadedPlan {
    public:
-    Captured(std::unique_ptr<LoadedPlan> inner, int& loaded) : inner_(std::move(inner)), loaded_(loaded) { ++loaded_; }
-    ~Captured() override { --loaded_; }
+    Counted(std::unique_ptr<LoadedPlan> inner, int& loaded) : inner_(std::move(inner)), loaded_(loaded) { ++loaded_; }
+    ~Counted() override { --loaded_; }
     [[nodiscard]] const api::Plan& plan() const override { return inner_->plan(); }
     Status run(Inputs parameters, Outputs results) override { return inner_->run(parameters, results); }
     Status launch(Addresses parameters, Addresses results, void* stream) override {
       return inner_->launch(parameters, results, stream);
     }
-    [[nodiscard]] bool was_captured() const override { return true; }
 
    private:
     std::unique_ptr<LoadedPlan> inner_;
@@ -206,8 +205,8 @@ class CapturingExecutor final : public Executor {
   int loaded_ = 0;
 };
 
-TEST_F(ClientDaemonTest, WhatWasCapturedStaysWhenABetterPlanTakesItsPlace) {
-  CapturingExecutor executor(executor_);
+TEST_F(ClientDaemonTest, APlanThatWasReplacedStaysLoadedForCudaGraphsThatHaveIt) {
+  CountingExecutor executor(executor_);
   auto plan = PlanHandle::fetch(*client_, executor, tuning::samples::softmax(8, 56));
   ASSERT_TRUE(plan.ok()) << plan.error().message;
   for (int swap = 1; swap <= 2; ++swap) {

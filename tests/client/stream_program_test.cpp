@@ -8,6 +8,7 @@
 #include <fstream>
 #include <functional>
 
+#include "api/package_document.h"
 #include "base/subprocess.h"
 #include "import/import.h"
 #include "tests/base/test_folder.h"
@@ -174,6 +175,12 @@ TEST_F(StreamProgramEmulated, WhatTheHostWouldHaveToDoIsRefused) {
   EXPECT_EQ(lost.kind, ErrorKind::not_found);
 }
 
+TEST_F(StreamProgramEmulated, MoreThanAMillionOperationsAreRefused) {
+  const Error many = refusal(loop_graph(std::int64_t{1} << 30, std::int64_t{1} << 30), ProductsBy::ours);
+  EXPECT_EQ(many.kind, ErrorKind::unsupported);
+  EXPECT_THAT(many.message, HasSubstr("more than 1048576 kernels and copies"));
+}
+
 TEST_F(StreamProgramEmulated, AddressesThatDoNotFitAreNamed) {
   Builder builder;
   auto made = planned_for_a_stream(*builder.finish({builder.unary(Op::exp, builder.parameter(DType::f32, {4}, "x"))}));
@@ -194,9 +201,9 @@ TEST_F(StreamProgramEmulated, TheExampleGivesTheSameOnAStreamAndStepByStep) {
   ASSERT_TRUE(made.ok()) << made.error().message;
   const TestFolder folder;
   std::filesystem::create_directories(folder / "");
-  const std::filesystem::path file = folder / "two_products.program";
-  std::ofstream(file, std::ios::binary) << api::encode_program(*made, graph::Encoding::cbor);
-  const auto run = [&](const std::string& device) {
+  const auto run = [&](const std::string& device, const std::string& document) {
+    const std::filesystem::path file = folder / "two_products.program";
+    std::ofstream(file, std::ios::binary) << document;
     ProcessOptions options;
     options.arguments = {STITCH_BINARY_DIR "/bin/run_program", file.string(), device};
     options.environment = {"LD_LIBRARY_PATH=" + std::filesystem::path(STITCH_EMULATED_DRIVER).parent_path().string(),
@@ -206,12 +213,15 @@ TEST_F(StreamProgramEmulated, TheExampleGivesTheSameOnAStreamAndStepByStep) {
     EXPECT_TRUE(ended.ok() && ended->status.success()) << (ended.ok() ? ended->standard_error : "");
     return ended.ok() ? ended->standard_output : "";
   };
-  const std::string steps = run("emulated"), stream = run("cuda");
+  const std::string document = api::encode_program(*made, graph::Encoding::cbor);
+  const std::string steps = run("emulated", document), stream = run("cuda", document);
   EXPECT_THAT(steps, HasSubstr("step by step"));
   EXPECT_THAT(stream, HasSubstr("on a stream"));
   const auto outputs = [](const std::string& text) { return text.substr(text.find('\n')); };
   EXPECT_THAT(outputs(steps), HasSubstr("output"));
   EXPECT_EQ(outputs(steps), outputs(stream));
+  // The same from a package, of which the program for this class of GPU is taken.
+  EXPECT_EQ(run("cuda", api::encode_package({"two products", made->source, {*made}})), stream);
 }
 
 }  // namespace

@@ -100,10 +100,12 @@ CUresult cuCtxPopCurrent_v2(CUcontext*) {
   return CUDA_SUCCESS;
 }
 CUresult cuCtxSynchronize() { return CUDA_SUCCESS; }
-CUresult cuStreamIsCapturing(CUstream, CUstreamCaptureStatus* status) {
-  *status = CU_STREAM_CAPTURE_STATUS_NONE;
+CUresult cuStreamCreate(CUstream* stream, unsigned) {
+  *stream = nullptr;
   return CUDA_SUCCESS;
 }
+CUresult cuStreamDestroy_v2(CUstream) { return CUDA_SUCCESS; }
+CUresult cuStreamSynchronize(CUstream) { return CUDA_SUCCESS; }
 CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode*) { return CUDA_SUCCESS; }
 CUresult cuModuleLoadData(CUmodule* module, const void* image) {
   if (current() != 1) return CUDA_ERROR_INVALID_CONTEXT;
@@ -162,6 +164,10 @@ CUresult cuMemcpyDtoH_v2(void* to, CUdeviceptr from, size_t bytes) {
 }
 CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream) {
   std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
+  return CUDA_SUCCESS;
+}
+CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t bytes, CUstream) {
+  std::memset(reinterpret_cast<void*>(to), value, bytes);
   return CUDA_SUCCESS;
 }
 CUresult cuMemsetD8_v2(CUdeviceptr to, unsigned char value, size_t bytes) {

@@ -5,6 +5,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/confinement.h"
 #include "base/random.h"
 #include "tests/base/test_folder.h"
 #include "tests/daemon/lookup_request.h"
@@ -22,6 +23,9 @@ int look_up(const std::filesystem::path& socket) {
 }
 
 TEST(ExhaustionDaemonSlowTest, WithoutDescriptorsItWaitsAndServesAgain) {
+#ifdef STITCH_SHADOW_MEMORY
+  GTEST_SKIP() << "a sanitizer looks through a pipe whether memory is there, and there are no descriptors for one";
+#endif
   const TestFolder folder;
   std::filesystem::create_directories(folder / "");
   const StitchdProcess daemon(folder / "", {"--workers", "1"}, "ulimit -n 64");

@@ -87,7 +87,6 @@ TEST(UnfusedFragment, OfOthersRunsOnce) {
   EXPECT_EQ(unfused->launches(), 2);
 }
 
-}  // namespace
 TEST(UnfusedFragment, IsNoneOnceStopped) {
   const RoughScorer scorer;
   KernelCache cache(scorer, {});
@@ -100,4 +99,5 @@ TEST(UnfusedFragment, IsNoneOnceStopped) {
   EXPECT_EQ(unfused.error().kind, ErrorKind::cancelled);
 }
 
+}  // namespace
 }  // namespace stitch::search::test

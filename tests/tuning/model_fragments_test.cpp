@@ -13,14 +13,15 @@ using graph::DType;
 using graph::Op;
 
 /// tanh(tanh(x · w) · w), and the sum of its rows.
-import::Imported two_layers(){graph::Builder b;
-const graph::Value x = b.parameter(DType::f32, {16, 32}), w = b.parameter(DType::f32, {32, 32});
-graph::Value y = x;
-for (int layer = 0; layer < 2; ++layer) y = b.unary(Op::tanh, b.dot(y, w, {{}, {}, {1}, {0}, DType::f32}));
-import::Imported model;
-model.graph = *b.finish({b.reduce(graph::ReduceKind::sum, y, {1})});
-return model;
-}  // namespace
+auto two_layers() -> import::Imported {
+  graph::Builder b;
+  const graph::Value x = b.parameter(DType::f32, {16, 32}), w = b.parameter(DType::f32, {32, 32});
+  graph::Value y = x;
+  for (int layer = 0; layer < 2; ++layer) y = b.unary(Op::tanh, b.dot(y, w, {{}, {}, {1}, {0}, DType::f32}));
+  import::Imported model;
+  model.graph = *b.finish({b.reduce(graph::ReduceKind::sum, y, {1})});
+  return model;
+}
 
 TEST(ModelFragments, EqualOnesShareAnEntry) {
   const auto model = cut_model(two_layers());
@@ -48,5 +49,5 @@ TEST(ModelFragments, NorIsThereAProgram) {
   EXPECT_EQ(program.error().kind, ErrorKind::cancelled);
 }
 
-}  // namespace stitch::tuning
+}  // namespace
 }  // namespace stitch::tuning

@@ -66,6 +66,8 @@ Result<ModelFragments> cut_model(import::Imported imported, const std::function<
   };
   graph::for_each_region(imported.graph, visit, enters);
   if (!status) return status.error();
+  // Once it fired, what was said of loops says nothing.
+  if (stop.stop_requested()) return make_error(ErrorKind::cancelled, "stopped while the model was cut");
   return model;
 }
 

@@ -45,10 +45,12 @@ Result<api::Program> outline_program(import::Imported model, const Tuner& tuner,
     const auto form = graph::canonicalise(call);
     return form && left.contains(form->key);
   };
-  const ProgramOptions options{
-      [&](const graph::Graph& loop) { return tuner.runs_in_one_kernel(loop, request.stop); },
-      [&](const graph::Graph& call) { return !is_left(call) && tuner.computes_product(call, request.products); },
-      model.graph.constraints};
+  const ProgramOptions options{[&](const graph::Graph& loop) { return tuner.runs_in_one_kernel(loop, request.stop); },
+                               [&](const graph::Graph& call) {
+                                 return !request.stop.stop_requested() && !is_left(call) &&
+                                        tuner.computes_product(call, request.products);
+                               },
+                               model.graph.constraints};
   STITCH_ASSIGN(api::Program program, build_program(model.graph, options));
   if (request.stop.stop_requested()) return make_error(ErrorKind::cancelled, "stopped while the program was outlined");
   give_names(model.parameters, program.parameters);

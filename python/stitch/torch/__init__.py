@@ -47,10 +47,14 @@ def _refuse(reasons: dict) -> None:
 
 
 def _device_of(tensors) -> torch.device | None:
-    """The device that a graph with these tensors has our kernels on: a GPU where any of them is on one; the first of
-    several GPUs (what is on the others stays PyTorch's)."""
+    """The device that a graph with these tensors has our kernels on: a GPU where any of them is on one (the first of
+    several; what is on the others stays PyTorch's), else the host if any is there."""
     devices = [value.device for value in tensors if isinstance(value, torch.Tensor)]
-    return next((device for device in devices if device.type == "cuda"), next(iter(devices), None))
+    for kind in ("cuda", "cpu"):
+        for device in devices:
+            if device.type == kind:
+                return device
+    return None
 
 
 def _compile(graph_module: torch.fx.GraphModule, settings: Settings):

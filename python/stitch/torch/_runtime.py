@@ -28,6 +28,7 @@ class Slot:
         self.plan = None
         self.launches = self.bytes = 0
         self.done = threading.Event()
+        self.launching = threading.Lock()  # guards what follows
         self.stream = None  # of its last launch on a GPU
 
     def fill(self, document: str, settings, device: torch.device) -> None:
@@ -86,7 +87,7 @@ def wait(timeout_seconds: float | None = None) -> bool:
 
 
 def _dense(tensor: torch.Tensor) -> torch.Tensor:
-    tensor = tensor.detach().contiguous()
+    tensor = tensor.detach().resolve_neg().contiguous()  # a view may only promise its sign
     return tensor if tensor.data_ptr() % _native.buffer_alignment == 0 else tensor.clone()
 
 
@@ -95,7 +96,11 @@ class cuda:  # noqa: N801: it stands for torch.cuda
 
     empty = staticmethod(torch.empty)
     current_stream = staticmethod(torch.cuda.current_stream)
-    is_capturing = staticmethod(torch.cuda.is_current_stream_capturing)
+
+    @staticmethod
+    def is_capturing(device: torch.device) -> bool:
+        with torch.cuda.device(device):
+            return torch.cuda.is_current_stream_capturing()
 
 
 def _run_on_host(slot: Slot, inputs: list, outputs: list, device: torch.device) -> None:
@@ -106,13 +111,14 @@ def _launch(slot: Slot, inputs: list, outputs: list, device: torch.device) -> No
     """Enqueues the plan on the current stream. What it reads and writes is in PyTorch's memory, which is given away in
     the order of that stream, so that nothing has to be kept alive until it has run. Runs of a plan share its workspace:
     one on another stream than the last one's waits for that. In a capture nothing outside can be waited for; whoever
-    replays graphs orders them."""
+    replays graphs orders them (docs/pytorch.md)."""
     stream = cuda.current_stream(device)
-    if not cuda.is_capturing():
-        last, slot.stream = slot.stream, stream
-        if last is not None and last.cuda_stream != stream.cuda_stream:
-            stream.wait_event(last.record_event())
-    slot.plan.launch([t.data_ptr() for t in inputs], [t.data_ptr() for t in outputs], stream.cuda_stream)
+    with slot.launching:
+        if not cuda.is_capturing(device):
+            last, slot.stream = slot.stream, stream
+            if last is not None and last.cuda_stream != stream.cuda_stream:
+                stream.wait_event(last.record_event())
+        slot.plan.launch([t.data_ptr() for t in inputs], [t.data_ptr() for t in outputs], stream.cuda_stream)
 
 
 class Piece(torch.nn.Module):
