@@ -190,6 +190,12 @@ def test_an_encoder_layer_without_gradients_is_taken_apart(first):
     assert report["share"] == 1.0 and report["kernel_calls"] > 0, report
 
 
+def test_signs_that_views_only_promise():
+    x = torch._neg_view(torch.randn(8))
+    assert x.is_neg()
+    torch.testing.assert_close(run(lambda x: x.exp() * 2, x), x.exp() * 2)
+
+
 def test_dropout_is_pytorchs_and_said_once(caplog):
     function = lambda x: torch.nn.functional.dropout(x * 2, 0.5) + 1  # noqa: E731
     x = torch.randn(64)

@@ -33,6 +33,15 @@ def count(name: str, by: int = 1) -> None:
         _counts.numbers[name] += by
 
 
+def ran(launches: int, bytes_moved: int) -> None:
+    """A piece ran in our kernels: once for all that is counted of it, since it is in every call's way."""
+    with _lock:
+        numbers = _counts.numbers
+        numbers["kernel_calls"] += 1
+        numbers["launches"] += launches
+        numbers["bytes"] += bytes_moved
+
+
 def fell_back(op: str, reason: str, where: str) -> None:
     """An operator that PyTorch runs although it is none of the library's; said when it is the first of its reason."""
     with _lock:

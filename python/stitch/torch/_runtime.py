@@ -87,7 +87,13 @@ def wait(timeout_seconds: float | None = None) -> bool:
 
 
 def _dense(tensor: torch.Tensor) -> torch.Tensor:
-    tensor = tensor.detach().resolve_neg().contiguous()  # a view may only promise its sign
+    # Asked first: each of these makes a tensor, which takes longer than to ask.
+    if tensor.requires_grad:
+        tensor = tensor.detach()
+    if tensor.is_neg():  # a view that only promises its sign
+        tensor = tensor.resolve_neg()
+    if not tensor.is_contiguous():
+        tensor = tensor.contiguous()
     return tensor if tensor.data_ptr() % _native.buffer_alignment == 0 else tensor.clone()
 
 
@@ -154,9 +160,7 @@ class Piece(torch.nn.Module):
             self._broken = True
             _report.failed(f"run: {error.kind}", f"a plan did not run: {error}")
             return self.operators(*arguments)
-        _report.count("kernel_calls")
-        _report.count("launches", self._slot.launches)
-        _report.count("bytes", self._slot.bytes)
+        _report.ran(self._slot.launches, self._slot.bytes)
         outputs = [self._strided(output, i) for i, output in enumerate(outputs)]
         return outputs[0] if self._single else tuple(outputs)
 
