@@ -16,13 +16,16 @@ namespace {
 /// Beyond this, a value is squashed before it is used in arithmetic.
 constexpr double largest_magnitude = 1000;
 
+/// One call that draws or adds nodes per argument list: a seed shall be the same graph whatever order a compiler
+/// evaluates arguments in.
 class Generator {
  public:
   explicit Generator(const RandomGraphOptions& options) : options_(options), random_(options.seed) {}
 
   Graph generate() {
     for (int i = 0; i < options_.parameters; ++i) {
-      note(b_.parameter(pick(options_.dtypes), random_dims(), fmt::format("p{}", i)), 2);
+      const Dims dims = random_dims();
+      note(b_.parameter(pick(options_.dtypes), dims, fmt::format("p{}", i)), 2);
     }
     const std::vector<std::pair<int, std::function<void()>>> steps = {
         {options_.unary, [&] { unary(); }},
@@ -108,6 +111,11 @@ class Generator {
 
   Value constant_like(Value x, double value) { return b_.filled(b_.dtype(x), b_.dims(x), value); }
 
+  Value absolute_plus(Value x, double offset) {
+    const Value added = constant_like(x, offset);
+    return b_.binary(Op::add, b_.unary(Op::abs, x), added);
+  }
+
   /// Something of the type of `like`: a value that is there, a broadcast, or a new constant.
   Entry partner(const Entry& like) {
     Entry other;
@@ -136,7 +144,7 @@ class Generator {
         if (x.magnitude <= 5) note(b_.unary(Op::exp, x.value), std::exp(x.magnitude));
         break;
       case 3: {
-        const Value positive = b_.binary(Op::add, b_.unary(Op::abs, x.value), constant_like(x.value, 0.5));
+        const Value positive = absolute_plus(x.value, 0.5);
         const Op op = pick(std::vector<Op>{Op::log, Op::sqrt, Op::rsqrt, Op::cbrt});
         note(b_.unary(op, positive), std::max(1.5, std::sqrt(x.magnitude + 0.5)));
         break;
@@ -179,7 +187,7 @@ class Generator {
              std::max(x.magnitude, y.magnitude));
         break;
       default: {
-        const Value divisor = b_.binary(Op::add, b_.unary(Op::abs, y.value), constant_like(y.value, 1));
+        const Value divisor = absolute_plus(y.value, 1);
         note(b_.binary(Op::divide, x.value, divisor), x.magnitude);
       }
     }
@@ -458,8 +466,9 @@ class Generator {
   Value inside(const RealInterval& defined, const Entry& x) {
     constexpr double huge = 1e30;
     if (defined.low < -huge) return x.value;
-    if (defined.high < huge) return b_.binary(Op::multiply, b_.unary(Op::tanh, x.value), constant_like(x.value, 0.9));
-    return b_.binary(Op::add, b_.unary(Op::abs, x.value), constant_like(x.value, defined.low + 0.5));
+    if (defined.high >= huge) return absolute_plus(x.value, defined.low + 0.5);
+    const Value factor = constant_like(x.value, 0.9);
+    return b_.binary(Op::multiply, b_.unary(Op::tanh, x.value), factor);
   }
 
   void function() {
