@@ -1,5 +1,4 @@
 #include <cstdio>
-#include <cstdlib>
 #include <map>
 
 #include "api/package_document.h"
@@ -13,6 +12,7 @@
 #include "cli/run/step_log.h"
 #include "client/emulated_executor.h"
 #include "client/host/library_call.h"
+#include "client/host_memory.h"
 #include "graph/simplify.h"
 #include "profiler/device/emulated_device.h"
 #include "profiler/verify/input_source.h"
@@ -29,23 +29,6 @@ struct RunOptions {
   std::uint64_t seed = 1;
   tuning::ProductsBy products = tuning::ProductsBy::library;
   bool check = false, whole = false, outline = false, price = false;
-};
-
-/// Host memory of one tensor, aligned as plans want it.
-class HostTensor {
- public:
-  explicit HostTensor(std::int64_t bytes)
-      : bytes_(bytes),
-        memory_(static_cast<std::byte*>(
-            std::aligned_alloc(api::arena_alignment, std::max(api::arena_alignment, api::arena_bytes_of(bytes))))) {}
-  [[nodiscard]] std::span<std::byte> span() const { return {memory_.get(), bytes_}; }
-
- private:
-  struct Free {
-    void operator()(std::byte* memory) const { std::free(memory); }
-  };
-  std::size_t bytes_;
-  std::unique_ptr<std::byte, Free> memory_;
 };
 
 /// "NAME=FILE" of every --input, by name.
@@ -82,10 +65,10 @@ Status fill_from_file(std::string_view file, const graph::TensorType& type, std:
 }
 
 /// Every parameter from its file, or by the seed.
-Result<std::vector<HostTensor>> make_inputs(const RunOptions& options, const api::Program& program,
-                                            const FileSystem& files) {
+Result<std::vector<client::HostMemory>> make_inputs(const RunOptions& options, const api::Program& program,
+                                                    const FileSystem& files) {
   STITCH_ASSIGN(const auto named, input_files(options, program));
-  std::vector<HostTensor> inputs;
+  std::vector<client::HostMemory> inputs;
   for (std::size_t p = 0; p < program.parameters.size(); ++p) {
     const api::ProgramPort& port = program.parameters[p];
     inputs.emplace_back(port.type.bytes());
@@ -110,8 +93,8 @@ std::string file_name(const api::ProgramPort& port, std::size_t position) {
   return fmt::format("{}.{}.npy", position, name);
 }
 
-Status write_outputs(const RunOptions& options, const api::Program& program, const std::vector<HostTensor>& outputs,
-                     FileSystem& files) {
+Status write_outputs(const RunOptions& options, const api::Program& program,
+                     const std::vector<client::HostMemory>& outputs, FileSystem& files) {
   if (options.output.empty()) return {};
   STITCH_TRY(files.make_directories(options.output));
   for (std::size_t r = 0; r < outputs.size(); ++r) {
@@ -124,12 +107,12 @@ Status write_outputs(const RunOptions& options, const api::Program& program, con
 }
 
 /// The model's results beside the reference of the whole of it: what steps that are right by themselves do not show.
-Status check_whole(const graph::Graph& graph, const std::vector<HostTensor>& inputs,
-                   const std::vector<HostTensor>& outputs, RunReport& report) {
+Status check_whole(const graph::Graph& graph, const std::vector<client::HostMemory>& inputs,
+                   const std::vector<client::HostMemory>& outputs, RunReport& report) {
   std::vector<std::vector<std::byte>> given;
-  for (const HostTensor& input : inputs) given.emplace_back(input.span().begin(), input.span().end());
+  for (const client::HostMemory& input : inputs) given.emplace_back(input.span().begin(), input.span().end());
   std::vector<std::span<const std::byte>> results;
-  for (const HostTensor& output : outputs) results.emplace_back(output.span());
+  for (const client::HostMemory& output : outputs) results.emplace_back(output.span());
   report.whole.emplace();
   report.whole->kind = "model";
   return compare_with_reference(graph, given, results, client::longest_contraction(graph), *report.whole);
@@ -190,13 +173,13 @@ Result<ExitCode> run_program(const RunOptions& options, api::Program program, co
   profiler::EmulatedDevice device;
   client::EmulatedExecutor executor(device);
   STITCH_ASSIGN(const auto runner, client::ProgramRunner::open(std::move(program), executor));
-  STITCH_ASSIGN(const std::vector<HostTensor> inputs, make_inputs(options, runner->program(), files));
-  std::vector<HostTensor> outputs;
+  STITCH_ASSIGN(const std::vector<client::HostMemory> inputs, make_inputs(options, runner->program(), files));
+  std::vector<client::HostMemory> outputs;
   for (const api::ProgramPort& port : runner->outputs()) outputs.emplace_back(port.type.bytes());
   std::vector<std::span<const std::byte>> from;
   std::vector<std::span<std::byte>> to;
-  for (const HostTensor& input : inputs) from.emplace_back(input.span());
-  for (const HostTensor& output : outputs) to.emplace_back(output.span());
+  for (const client::HostMemory& input : inputs) from.emplace_back(input.span());
+  for (const client::HostMemory& output : outputs) to.emplace_back(output.span());
   StepLog log(runner->program(), options.check);
   STITCH_TRY(runner->run(from, to, &log));
   STITCH_TRY(write_outputs(options, runner->program(), outputs, files));

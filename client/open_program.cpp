@@ -1,36 +1,16 @@
 #include "client/open_program.h"
 
-#include <cstdlib>
 #include <cstring>
-#include <new>
 
 #include "api/package_document.h"
 #include "base/device_class.h"
 #include "client/cuda_executor.h"
+#include "client/host_memory.h"
 
 namespace stitch::client {
 namespace {
 
 bool is_aligned(const void* memory) { return reinterpret_cast<std::uintptr_t>(memory) % buffer_alignment == 0; }
-
-/// Aligned memory in the place of what a caller has elsewhere.
-class Stand {
- public:
-  explicit Stand(std::size_t bytes)
-      : bytes_(bytes),
-        memory_(static_cast<std::byte*>(
-            std::aligned_alloc(api::arena_alignment, api::arena_bytes_of(static_cast<std::int64_t>(bytes))))) {
-    if (memory_ == nullptr) throw std::bad_alloc();
-  }
-  [[nodiscard]] std::span<std::byte> span() const { return {memory_.get(), bytes_}; }
-
- private:
-  struct Free {
-    void operator()(std::byte* memory) const { std::free(memory); }
-  };
-  std::size_t bytes_;
-  std::unique_ptr<std::byte, Free> memory_;
-};
 
 std::vector<graph::TensorType> types_of(const std::vector<api::ProgramPort>& ports) {
   std::vector<graph::TensorType> types;
@@ -38,14 +18,18 @@ std::vector<graph::TensorType> types_of(const std::vector<api::ProgramPort>& por
   return types;
 }
 
+/// The executor of a GPU; null: it is another one.
+CudaExecutor* gpu_of(const OpenExecutor& executor) { return dynamic_cast<CudaExecutor*>(executor.executor.get()); }
+
 /// The document's program, or the one of a package for this device.
-Result<api::Program> choose_program(std::string_view document, const Executor& executor, DeviceKind kind) {
+Result<api::Program> choose_program(std::string_view document, const OpenExecutor& executor) {
   if (!api::looks_like_package(document)) return api::decode_program(document, graph::Encoding::cbor);
   STITCH_ASSIGN(api::Package package, api::decode_package(document));
-  const std::optional<DeviceTraits> traits = executor.traits();
-  if (!traits && kind == DeviceKind::cuda)
+  const std::optional<DeviceTraits> traits = executor.executor->traits();
+  if (!traits && gpu_of(executor) != nullptr) {
     return make_error(ErrorKind::unavailable,
                       "the driver does not say what this GPU is; open one of the package's programs");
+  }
   // The emulated device runs them all.
   STITCH_ASSIGN(const DeviceClass device, traits ? classify(*traits) : find_device_class("h100"));
   const api::Compatibility found = api::compatibility(package, device.spec);
@@ -58,16 +42,20 @@ Result<api::Program> choose_program(std::string_view document, const Executor& e
 
 Result<std::unique_ptr<OpenProgram>> OpenProgram::open(std::string_view document, DeviceKind kind, int ordinal) {
   STITCH_ASSIGN(OpenExecutor executor, open_executor(kind, ordinal));
-  STITCH_ASSIGN(api::Program program, choose_program(document, *executor.executor, kind));
+  STITCH_ASSIGN(api::Program program, choose_program(document, executor));
+  return open(std::move(program), std::move(executor));
+}
+
+Result<std::unique_ptr<OpenProgram>> OpenProgram::open(api::Program program, OpenExecutor executor) {
   std::unique_ptr<OpenProgram> opened(new OpenProgram(std::move(executor)));
-  STITCH_TRY(opened->load(std::move(program), kind));
+  STITCH_TRY(opened->load(std::move(program)));
   return opened;
 }
 
-Status OpenProgram::load(api::Program program, DeviceKind kind) {
+Status OpenProgram::load(api::Program program) {
   can_launch_ = make_error(ErrorKind::unsupported, "the emulated device has no addresses to launch with; use run");
-  if (kind == DeviceKind::cuda) {
-    auto streamed = StreamProgram::open(program, static_cast<CudaExecutor&>(*executor_.executor));
+  if (CudaExecutor* const gpu = gpu_of(executor_)) {
+    auto streamed = StreamProgram::open(program, *gpu);
     if (!streamed && streamed.error().kind != ErrorKind::unsupported) return streamed.error();
     can_launch_ = streamed ? Status() : Status(streamed.error());
     if (streamed) {
@@ -94,18 +82,18 @@ std::vector<ProgramFallback> OpenProgram::fallbacks() const {
 std::string OpenProgram::library() const { return runner_ ? runner_->library() : "no library calls"; }
 
 Status OpenProgram::run(Inputs parameters, Outputs results) {
-  std::vector<Stand> stands;
+  std::vector<HostMemory> stands;
   std::vector<std::span<const std::byte>> from;
   std::vector<std::span<std::byte>> to;
   for (const auto& parameter : parameters) {
     from.push_back(parameter);
     if (parameter.empty() || is_aligned(parameter.data())) continue;
-    std::memcpy(stands.emplace_back(parameter.size()).span().data(), parameter.data(), parameter.size());
+    std::memcpy(stands.emplace_back(std::ssize(parameter)).span().data(), parameter.data(), parameter.size());
     from.back() = stands.back().span();
   }
   for (const auto& result : results) {
     to.push_back(result);
-    if (!result.empty() && !is_aligned(result.data())) to.back() = stands.emplace_back(result.size()).span();
+    if (!result.empty() && !is_aligned(result.data())) to.back() = stands.emplace_back(std::ssize(result)).span();
   }
   {
     const std::lock_guard lock(running_);

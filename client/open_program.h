@@ -22,6 +22,8 @@ class OpenProgram {
   /// taken (docs/program-format.md). Errors: those of open_executor, api::decode_package and the two runners;
   /// constraint (a package without a program for this GPU, and why).
   static Result<std::unique_ptr<OpenProgram>> open(std::string_view document, DeviceKind kind, int ordinal);
+  /// The same of a program that is there, its code inside, on a device that is open.
+  static Result<std::unique_ptr<OpenProgram>> open(api::Program program, OpenExecutor executor);
 
   [[nodiscard]] const api::Program& program() const;
   [[nodiscard]] std::vector<graph::TensorType> inputs() const;
@@ -43,7 +45,7 @@ class OpenProgram {
 
  private:
   explicit OpenProgram(OpenExecutor executor) : executor_(std::move(executor)) {}
-  Status load(api::Program program, DeviceKind kind);
+  Status load(api::Program program);
 
   OpenExecutor executor_;
   Status can_launch_;

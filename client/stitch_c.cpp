@@ -124,13 +124,13 @@ std::vector<std::int64_t> bytes_of(const std::vector<stitch::graph::TensorType>&
   return bytes;
 }
 
-Status open_program(std::string_view document, stitch::client::DeviceKind device, int ordinal,
-                    stitch_program** program) {
-  auto opened = std::make_unique<stitch_program>();
-  STITCH_ASSIGN(opened->program, stitch::client::OpenProgram::open(document, device, ordinal));
-  opened->input_bytes = bytes_of(opened->program->inputs());
-  opened->output_bytes = bytes_of(opened->program->outputs());
-  *program = opened.release();
+Status hand_over(stitch::Result<std::unique_ptr<stitch::client::OpenProgram>> opened, stitch_program** into) {
+  if (!opened) return opened.error();
+  auto program = std::make_unique<stitch_program>();
+  program->program = *std::move(opened);
+  program->input_bytes = bytes_of(program->program->inputs());
+  program->output_bytes = bytes_of(program->program->outputs());
+  *into = program.release();
   return {};
 }
 
@@ -282,7 +282,8 @@ stitch_code stitch_program_open(const void* document, size_t size, stitch_device
     STITCH_TRY(need(program, "program"));
     *program = nullptr;
     STITCH_ASSIGN(const auto kind, kind_of(device));
-    return open_program({static_cast<const char*>(document), size}, kind, ordinal, program);
+    const std::string_view bytes(static_cast<const char*>(document), size);
+    return hand_over(stitch::client::OpenProgram::open(bytes, kind, ordinal), program);
   });
 }
 
@@ -296,15 +297,14 @@ stitch_code stitch_program_fetch(stitch_client* client, const char* name, const 
     STITCH_TRY(need(program, "program"));
     *program = nullptr;
     STITCH_ASSIGN(const auto kind, kind_of(device));
-    STITCH_ASSIGN(const auto executor, stitch::client::open_executor(kind, ordinal));
+    STITCH_ASSIGN(auto executor, stitch::client::open_executor(kind, ordinal));
     stitch::client::FetchOptions options;
     options.deadline_ms = deadline_ms;
     options.name = name;
     options.device = executor.executor->traits();
     if (products != nullptr) options.products = products;
-    STITCH_ASSIGN(const auto made,
-                  client->client->make_program(std::string(static_cast<const char*>(model), size), options));
-    return open_program(stitch::api::encode_program(made, stitch::graph::Encoding::cbor), kind, ordinal, program);
+    STITCH_ASSIGN(auto made, client->client->make_program(std::string(static_cast<const char*>(model), size), options));
+    return hand_over(stitch::client::OpenProgram::open(std::move(made), std::move(executor)), program);
   });
 }
 

@@ -6,6 +6,7 @@
 #include "client/program_ports.h"
 
 namespace stitch::client {
+
 /// All that is on the device, and what is done with it.
 struct StreamProgram::Contents {
   explicit Contents(std::shared_ptr<const CudaContext> of)

@@ -3,7 +3,6 @@
 //
 //   build/release/bin/launch_overhead --benchmark_enable_random_interleaving=true --benchmark_repetitions=9
 #include <benchmark/benchmark.h>
-#include <dlfcn.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -42,7 +41,8 @@ void must(const Status& status) {
   std::exit(1);
 }
 
-/// Layers of a small transformer's feed-forward part: two products of ours and a layer norm each.
+/// Layers of a small transformer's feed-forward part: two products of ours and an exponential of each row less its
+/// maximum.
 graph::Graph feed_forward() {
   Builder b;
   constexpr std::int64_t rows = 64, width = 64;
