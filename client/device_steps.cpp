@@ -16,7 +16,7 @@ using Steps = std::vector<DeviceStep>;
 /// Follows a program's regions as ProgramFrame does, and notes what is to be done where it does it.
 class Unfolding {
  public:
-  explicit Unfolding(const api::Program& program) : program_(program) {}
+  Unfolding(const api::Program& program, const std::vector<DeviceCall>& calls) : program_(program), calls_(calls) {}
 
   Result<Steps> unfold() {
     Places inputs, outputs;
@@ -26,8 +26,9 @@ class Unfolding {
       outputs.push_back({Base::output, static_cast<std::int64_t>(i)});
     Steps steps;
     add_region(0, inputs, outputs, {Base::arena, 0}, steps);
-    if (refused_ == 0 && (noted_ > most_operations || count_operations(steps, program_) > most_operations)) {
-      return make_error(ErrorKind::unsupported, "one run has more than {} kernels and copies", most_operations);
+    if (refused_ == 0 && (noted_ > most_operations || count_operations(steps, program_, calls_) > most_operations)) {
+      return make_error(ErrorKind::unsupported, "one run has more than {} kernels, library calls and copies",
+                        most_operations);
     }
     if (refused_ == 0) return steps;
     return make_error(ErrorKind::unsupported, "{}{}", first_, refused_ > 1 ? " (and there are others)" : "");
@@ -59,8 +60,7 @@ class Unfolding {
     } else if (const auto* loop = std::get_if<api::LoopStep>(&step.work)) {
       add_loop(region, step, *loop, memory, steps);
     } else if (const auto* call = std::get_if<api::LibraryStep>(&step.work)) {
-      refuse(fmt::format("{} is a library's call; programs made with --products ours have kernels for it",
-                         program_.calls[call->call].description));
+      add_call(*call, step, memory, steps);
     } else if (const auto* foreign = std::get_if<api::ForeignStep>(&step.work)) {
       refuse(fmt::format("operator '{}' is nobody's to run here", foreign->target));
     } else {
@@ -79,6 +79,18 @@ class Unfolding {
     for (const int value : step.results) work.results.push_back(memory[value]);
     work.from.resize(work.parameters.size());
     work.to.resize(work.results.size());
+    steps.push_back({place_, std::move(work)});
+  }
+
+  void add_call(const api::LibraryStep& call, const ProgramStep& step, const Places& memory, Steps& steps) {
+    if (const Status& covered = calls_[call.call].covered; !covered) {
+      return refuse(fmt::format("{} is a library's call ({}); programs made with --products ours have kernels for it",
+                                program_.calls[call.call].description, covered.error().message));
+    }
+    if (calls_[call.call].launches == 0) return;  // of nothing
+    CallStep work{call.call, {}, memory[step.results[0]], {}};
+    for (const int value : step.parameters) work.parameters.push_back(memory[value]);
+    work.from.resize(work.parameters.size());
     steps.push_back({place_, std::move(work)});
   }
 
@@ -115,6 +127,7 @@ class Unfolding {
   }
 
   const api::Program& program_;
+  const std::vector<DeviceCall>& calls_;
   std::string place_;  ///< of the step that is looked at
   std::string first_;  ///< what is said of the first step that no stream can take
   int refused_ = 0;
@@ -123,16 +136,22 @@ class Unfolding {
 
 }  // namespace
 
-Result<std::vector<DeviceStep>> device_steps(const api::Program& program) { return Unfolding(program).unfold(); }
+Result<std::vector<DeviceStep>> device_steps(const api::Program& program, const std::vector<DeviceCall>& calls) {
+  return Unfolding(program, calls).unfold();
+}
 
-std::int64_t count_operations(const std::vector<DeviceStep>& steps, const api::Program& program) {
+std::int64_t count_operations(const std::vector<DeviceStep>& steps, const api::Program& program,
+                              const std::vector<DeviceCall>& calls) {
   std::int64_t count = 0;
   for (const DeviceStep& step : steps) {
     if (const auto* work = std::get_if<PlanStep>(&step.work)) {
       const api::Plan& plan = *program.fragments[work->fragment].plan;
       count += std::ssize(plan.launches) + std::ssize(plan.copies);
+    } else if (const auto* call = std::get_if<CallStep>(&step.work)) {
+      count += calls[call->call].launches;
     } else if (const auto* turns = std::get_if<TurnsStep>(&step.work)) {
-      const std::int64_t even = count_operations(turns->even, program), odd = count_operations(turns->odd, program);
+      const std::int64_t even = count_operations(turns->even, program, calls);
+      const std::int64_t odd = count_operations(turns->odd, program, calls);
       // As far as anybody asks, and without overflow.
       const std::int64_t most_turns = 2 * most_operations / std::max<std::int64_t>(1, even + odd) + 2;
       const std::int64_t number = std::min(turns->turns, most_turns);

@@ -26,6 +26,13 @@ struct PlanStep {
   std::vector<DevicePlace> parameters, results;
   std::vector<std::uint64_t> from, to;  ///< room for their addresses
 };
+/// A library's call.
+struct CallStep {
+  int call = 0;  ///< index into Program::calls
+  std::vector<DevicePlace> parameters;
+  DevicePlace result;
+  std::vector<std::uint64_t> from;  ///< room for their addresses
+};
 struct DeviceCopy {
   DevicePlace to, from;
   std::int64_t bytes = 0;
@@ -39,17 +46,25 @@ struct TurnsStep {
 /// A step of a program as a stream takes it.
 struct DeviceStep {
   std::string place;  ///< in the program: "while.3, step 2 (level 1)"
-  std::variant<PlanStep, DeviceCopy, TurnsStep> work;
+  std::variant<PlanStep, CallStep, DeviceCopy, TurnsStep> work;
+};
+
+/// What a library makes of one of a program's calls.
+struct DeviceCall {
+  Status covered;             ///< whether it computes it
+  std::int64_t launches = 0;  ///< how often it is called for one
 };
 
 /// More kernels and copies than these in one run are refused: nobody's queue, and no CUDA graph, is for so many.
 inline constexpr std::int64_t most_operations = std::int64_t{1} << 20;
 
 /// The steps of a checked program, loops' turns inside, with all that depends on nothing but the program worked out.
-/// Error: unsupported, naming the first step that no stream can take, or how many operations one run would have.
-Result<std::vector<DeviceStep>> device_steps(const api::Program& program);
+/// `calls`: of every call of the program. Error: unsupported, naming the first step that no stream can take, or how
+/// many operations one run would have.
+Result<std::vector<DeviceStep>> device_steps(const api::Program& program, const std::vector<DeviceCall>& calls);
 
-/// Kernels and copies of these steps, loops' turns counted; no more than a little above most_operations.
-std::int64_t count_operations(const std::vector<DeviceStep>& steps, const api::Program& program);
+/// Kernels, library calls and copies of these steps, loops' turns counted; no more than a little above most_operations.
+std::int64_t count_operations(const std::vector<DeviceStep>& steps, const api::Program& program,
+                              const std::vector<DeviceCall>& calls);
 
 }  // namespace stitch::client

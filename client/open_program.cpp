@@ -79,7 +79,7 @@ std::vector<ProgramFallback> OpenProgram::fallbacks() const {
   return runner_ ? runner_->fallbacks() : std::vector<ProgramFallback>();
 }
 
-std::string OpenProgram::library() const { return runner_ ? runner_->library() : "no library calls"; }
+std::string OpenProgram::library() const { return runner_ ? runner_->library() : stream_program_->library(); }
 
 Status OpenProgram::run(Inputs parameters, Outputs results) {
   std::vector<HostMemory> stands;

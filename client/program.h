@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "api/program_document.h"
+#include "base/blas.h"
 #include "client/executor.h"
-#include "client/host/blas.h"
 #include "client/program_step.h"
 
 namespace stitch::client {

@@ -3,7 +3,7 @@
 #include <functional>
 #include <vector>
 
-#include "client/host/blas.h"
+#include "base/blas.h"
 #include "client/program_step.h"
 
 namespace stitch::client {

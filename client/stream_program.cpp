@@ -2,6 +2,7 @@
 
 #include "client/cuda_context.h"
 #include "client/device_steps.h"
+#include "client/matmul_library.h"
 #include "client/program_plans.h"
 #include "client/program_ports.h"
 
@@ -23,12 +24,16 @@ struct StreamProgram::Contents {
     }
     return arena.address() + place.offset;
   }
+  Status prepare_calls(const api::Program& program, const StreamLibraries& libraries);
   Status enqueue(std::vector<DeviceStep>& of, Addresses inputs, Addresses outputs, void* stream);
   Status enqueue(DeviceStep& step, Addresses inputs, Addresses outputs, void* stream);
 
   std::shared_ptr<const CudaContext> context;
   const cuda::DriverApi& driver;
   std::vector<std::unique_ptr<LoadedPlan>> plans;  ///< per fragment; null: none
+  std::unique_ptr<MatmulLibrary> matmuls;          ///< null: the program has no calls, or there is no library
+  std::vector<int> products;                       ///< of matmuls, per call; -1: none
+  std::vector<DeviceCall> calls;                   ///< per call
   DeviceMemory arena;
   std::vector<DeviceStep> steps;
 };
@@ -38,7 +43,35 @@ StreamProgram::Contents::~Contents() {
   if (!current.status()) return;
   driver.synchronize_context();  // nothing that was enqueued may lose its memory
   plans.clear();
+  matmuls.reset();
   arena.release();
+}
+
+/// What a library makes of the program's calls; that it makes nothing of one, or is not there, is said of the call.
+Status StreamProgram::Contents::prepare_calls(const api::Program& program, const StreamLibraries& libraries) {
+  if (program.calls.empty()) return {};
+  const CurrentContext current(*context);
+  STITCH_TRY(current.status());
+  const BesideCaptures beside(driver);
+  auto opened = MatmulLibrary::open(context, libraries.cublas_lt);
+  if (opened) matmuls = *std::move(opened);
+  for (const api::ProgramCall& call : program.calls) {
+    DeviceCall& made = calls.emplace_back();
+    products.push_back(-1);
+    const auto matmul = graph::describe_matmul(call.graph);
+    if (!matmul || !opened) {
+      made.covered = matmul ? opened.error() : matmul.error();
+      continue;
+    }
+    const auto product = matmuls->prepare(*matmul);
+    if (!product) {
+      made.covered = product.error();
+      continue;
+    }
+    products.back() = *product;
+    made.launches = matmuls->calls(*product);
+  }
+  return {};
 }
 
 Status StreamProgram::Contents::enqueue(DeviceStep& step, Addresses inputs, Addresses outputs, void* stream) {
@@ -46,6 +79,11 @@ Status StreamProgram::Contents::enqueue(DeviceStep& step, Addresses inputs, Addr
     for (std::size_t i = 0; i < plan->from.size(); ++i) plan->from[i] = address(plan->parameters[i], inputs, outputs);
     for (std::size_t i = 0; i < plan->to.size(); ++i) plan->to[i] = address(plan->results[i], inputs, outputs);
     return plans[plan->fragment]->launch(plan->from, plan->to, stream);
+  }
+  if (auto* call = std::get_if<CallStep>(&step.work)) {
+    for (std::size_t i = 0; i < call->from.size(); ++i) call->from[i] = address(call->parameters[i], inputs, outputs);
+    return matmuls->launch(products[call->call], call->from, address(call->result, inputs, outputs),
+                           static_cast<CUstream>(stream));
   }
   if (const auto* copy = std::get_if<DeviceCopy>(&step.work)) {
     const CUdeviceptr to = address(copy->to, inputs, outputs), from = address(copy->from, inputs, outputs);
@@ -72,15 +110,21 @@ StreamProgram::StreamProgram(api::Program program, std::unique_ptr<Contents> con
 StreamProgram::~StreamProgram() = default;
 
 Result<std::unique_ptr<StreamProgram>> StreamProgram::open(api::Program program, CudaExecutor& executor,
-                                                           const ArtifactSource& artifacts) {
+                                                           const ArtifactSource& artifacts,
+                                                           const StreamLibraries& libraries) {
   STITCH_TRY(api::check_program(program));
   auto contents = std::make_unique<Contents>(executor.context());
-  STITCH_ASSIGN(contents->steps, device_steps(program));  // before anything is loaded
+  STITCH_TRY(contents->prepare_calls(program, libraries));
+  STITCH_ASSIGN(contents->steps, device_steps(program, contents->calls));  // before anything is loaded
   STITCH_ASSIGN(contents->plans, load_plans(program, executor, artifacts));
+  const CurrentContext current(*contents->context);
+  STITCH_TRY(current.status());
+  const BesideCaptures beside(contents->driver);
+  if (contents->matmuls) {
+    if (const Status made = contents->matmuls->make_workspace(); !made)
+      return made.error().within(fmt::format("a workspace of {} bytes", contents->matmuls->workspace_bytes()));
+  }
   if (const std::int64_t bytes = program.regions[0].arena_bytes; bytes > 0) {
-    const CurrentContext current(*contents->context);
-    STITCH_TRY(current.status());
-    const BesideCaptures beside(contents->driver);
     if (const Status made = contents->arena.make(bytes); !made)
       return made.error().within(fmt::format("an arena of {} bytes", bytes));
   }
@@ -89,13 +133,21 @@ Result<std::unique_ptr<StreamProgram>> StreamProgram::open(api::Program program,
 
 Result<std::unique_ptr<StreamProgram>> StreamProgram::open_package(std::string_view bytes, graph::Encoding encoding,
                                                                    CudaExecutor& executor,
-                                                                   const ArtifactSource& artifacts) {
+                                                                   const ArtifactSource& artifacts,
+                                                                   const StreamLibraries& libraries) {
   STITCH_ASSIGN(api::Program program, api::decode_program(bytes, encoding));
-  return open(std::move(program), executor, artifacts);
+  return open(std::move(program), executor, artifacts, libraries);
 }
 
-std::int64_t StreamProgram::workspace_bytes() const { return workspace_bytes_of(program_); }
-std::int64_t StreamProgram::operations() const { return count_operations(contents_->steps, program_); }
+std::int64_t StreamProgram::workspace_bytes() const {
+  return workspace_bytes_of(program_) + (contents_->matmuls ? contents_->matmuls->workspace_bytes() : 0);
+}
+std::string StreamProgram::library() const {
+  return contents_->matmuls ? contents_->matmuls->name() : "no library calls";
+}
+std::int64_t StreamProgram::operations() const {
+  return count_operations(contents_->steps, program_, contents_->calls);
+}
 
 Status StreamProgram::launch(Addresses parameters, Addresses results, void* stream) {
   STITCH_TRY(check_ports(program_, parameters, results));

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -11,6 +12,11 @@
 
 namespace stitch::client {
 
+/// Where NVIDIA's libraries are; the first that there is is taken.
+struct StreamLibraries {
+  std::vector<std::string> cublas_lt = {"libcublasLt.so.13", "libcublasLt.so.12"};
+};
+
 /// A program on a GPU: its plans loaded, its arena allocated, and all that a run does worked out.
 ///
 ///   STITCH_ASSIGN(const auto program, StreamProgram::open_package(bytes, graph::Encoding::cbor, *executor));
@@ -18,28 +24,33 @@ namespace stitch::client {
 ///
 /// A run is enqueued on a stream of the caller's. Launching allocates nothing, loads nothing and waits for nothing, so
 /// that it may be captured into a CUDA graph; better plans that a server has by then are another program's. Everything
-/// on the stream is a kernel of a plan or a copy: products must have plans, too (`--products ours`), and what the host
-/// would have to look at (branches, loops until something holds) is refused. client::ProgramRunner runs those on host
-/// memory. Runs share the arena and must be ordered on the device. Used by one thread at a time.
+/// on the stream is a kernel of a plan, a product by cuBLASLt or a copy. What cuBLASLt has no call for (windows,
+/// integers) must have plans (`--products faster` or `ours`), and what the host would have to look at (branches, loops
+/// until something holds) is refused. client::ProgramRunner runs those on host memory. Runs share arena and workspace
+/// and must be ordered on the device. Used by one thread at a time.
 class StreamProgram {
  public:
   /// The device stays in use for as long as the program is there. Errors: those of Executor::load with the fragment's
   /// place; unsupported (names the first step that cannot be enqueued); resource_exhausted (the arena).
   static Result<std::unique_ptr<StreamProgram>> open(api::Program program, CudaExecutor& executor,
-                                                     const ArtifactSource& artifacts = {});
+                                                     const ArtifactSource& artifacts = {},
+                                                     const StreamLibraries& libraries = {});
   /// The same of the bytes of a document. Errors besides: those of api::decode_program.
   static Result<std::unique_ptr<StreamProgram>> open_package(std::string_view bytes, graph::Encoding encoding,
                                                              CudaExecutor& executor,
-                                                             const ArtifactSource& artifacts = {});
+                                                             const ArtifactSource& artifacts = {},
+                                                             const StreamLibraries& libraries = {});
   ~StreamProgram();
 
   [[nodiscard]] const api::Program& program() const { return program_; }
   [[nodiscard]] const std::vector<api::ProgramPort>& inputs() const { return program_.parameters; }
   [[nodiscard]] const std::vector<api::ProgramPort>& outputs() const { return program_.results; }
   [[nodiscard]] std::int64_t arena_bytes() const { return program_.regions[0].arena_bytes; }
-  /// What its plans have for themselves, besides the arena.
+  /// What its plans and library calls have for themselves, besides the arena.
   [[nodiscard]] std::int64_t workspace_bytes() const;
-  /// Kernels and copies that one run enqueues.
+  /// Who computes library calls: "cuBLASLt 13.0.0"; "no library calls".
+  [[nodiscard]] std::string library() const;
+  /// Kernels, library calls and copies that one run enqueues.
   [[nodiscard]] std::int64_t operations() const;
 
   /// Enqueues one run on a stream (a CUstream; null: the default one) and does not wait. `parameters`, `results`: one

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "client/host/blas.h"
+#include "base/blas.h"
 #include "client/host/host_array.h"
 #include "graph/attributes.h"
 

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "base/blas.h"
 #include "client/executor.h"
-#include "client/host/blas.h"
 #include "graph/graph.h"
 
 namespace stitch::client {

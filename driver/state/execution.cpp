@@ -65,6 +65,30 @@ class Execution {
     driver_.memory.touch_launch(who_);
   }
 
+  void operator()(const LibraryWork& work) {
+    if (!driver_.executes) return;
+    const std::lock_guard guard(driver_.memory.bytes_mutex());
+    std::vector<std::vector<std::byte>> memory;
+    for (const LibraryAccess& access : work.accesses) {
+      std::vector<std::byte>& bytes = memory.emplace_back(access.span_bytes());
+      if (!check(driver_.memory.bytes().read(access.address, bytes), access.address)) return;
+    }
+    work.run(memory);
+    for (std::size_t a = 0; a < memory.size(); ++a) {
+      const LibraryAccess& access = work.accesses[a];
+      const auto allocation = driver_.memory.find(access.address);
+      std::vector<emulator::ByteRange> ranges;
+      for (std::size_t line = 0; line < access.lines; ++line) {
+        const std::size_t at = line * access.pitch;
+        if (access.writes)
+          check(driver_.memory.bytes().write(access.address + at, std::span(memory[a]).subspan(at, access.line_bytes)),
+                access.address + at);
+        if (allocation) ranges.push_back({access.address + at - allocation->buffer.address, access.line_bytes});
+      }
+      driver_.memory.touch(access.address, std::move(ranges), access.writes, who_);
+    }
+  }
+
   void operator()(const CopyWork& work) {
     const std::lock_guard guard(driver_.memory.bytes_mutex());
     const CUDA_MEMCPY3D& shape = work.shape;
@@ -179,12 +203,13 @@ class Execution {
   }
 
   /// Memory that was there when the call was made may be gone.
-  void check(const Status& status, CUdeviceptr address) {
-    if (status) return;
+  bool check(const Status& status, CUdeviceptr address) {
+    if (status) return true;
     const std::string freed = driver_.memory.freed_name(address);
     driver_.log.add(freed.empty() ? MisuseKind::invalid_call : MisuseKind::freed_memory,
                     fmt::format("{}: {}", who_.what, status.error().message));
     lose(context_, CUDA_ERROR_ILLEGAL_ADDRESS);
+    return false;
   }
 
   Driver& driver_;

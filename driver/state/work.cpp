@@ -8,6 +8,7 @@ namespace {
 struct Describer {
   std::string operator()(const EmptyWork&) const { return "empty node"; }
   std::string operator()(const KernelWork& work) const { return fmt::format("kernel {}", work.kernel->name()); }
+  std::string operator()(const LibraryWork& work) const { return work.name; }
   std::string operator()(const CopyWork& work) const {
     return fmt::format("copy of {} bytes", work.shape.WidthInBytes * work.shape.Height * work.shape.Depth);
   }
@@ -26,6 +27,7 @@ struct Describer {
 struct TypeFinder {
   CUgraphNodeType operator()(const EmptyWork&) const { return CU_GRAPH_NODE_TYPE_EMPTY; }
   CUgraphNodeType operator()(const KernelWork&) const { return CU_GRAPH_NODE_TYPE_KERNEL; }
+  CUgraphNodeType operator()(const LibraryWork&) const { return CU_GRAPH_NODE_TYPE_KERNEL; }
   CUgraphNodeType operator()(const CopyWork&) const { return CU_GRAPH_NODE_TYPE_MEMCPY; }
   CUgraphNodeType operator()(const FillWork&) const { return CU_GRAPH_NODE_TYPE_MEMSET; }
   CUgraphNodeType operator()(const HostWork&) const { return CU_GRAPH_NODE_TYPE_HOST; }

@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "driver/state/library_work.h"
 #include "driver/state/module.h"
 #include "emulator/run/launch_config.h"
 
@@ -69,8 +70,8 @@ struct ChildWork {
   CUgraph graph = nullptr;  ///< the node's own
 };
 
-using Work = std::variant<EmptyWork, KernelWork, CopyWork, FillWork, HostWork, AllocateWork, FreeWork, WordsWork,
-                          RecordWork, WaitWork, ChildWork>;
+using Work = std::variant<EmptyWork, KernelWork, LibraryWork, CopyWork, FillWork, HostWork, AllocateWork, FreeWork,
+                          WordsWork, RecordWork, WaitWork, ChildWork>;
 
 CUgraphNodeType node_type(const Work& work);
 /// "kernel saxpy", "copy of 4096 bytes".

@@ -68,13 +68,14 @@ class StreamProgramEmulated : public OnAnEmulatedGpu {
 
   /// Opens the graph's program through its document, and runs it twice: on a stream, then twice more as a CUDA graph
   /// that was captured in the mode in which whatever allocates or waits is an error.
-  void expect_right(const graph::Graph& graph, std::int64_t operations = -1) {
-    auto made = planned_for_a_stream(graph);
+  void expect_right(const graph::Graph& graph, std::int64_t operations = -1, ProductsBy products = ProductsBy::ours) {
+    auto made = planned_for_a_stream(graph, products);
     ASSERT_TRUE(made.ok()) << made.error().message;
     const std::string package = api::encode_program(*made, graph::Encoding::cbor);
-    auto opened = StreamProgram::open_package(package, graph::Encoding::cbor, *executor_);
+    auto opened = StreamProgram::open_package(package, graph::Encoding::cbor, *executor_, {}, libraries_);
     ASSERT_TRUE(opened.ok()) << opened.error().message;
     StreamProgram& program = **opened;
+    EXPECT_THAT(program.library(), HasSubstr(made->calls.empty() ? "no library calls" : "cuBLASLt 13."));
     if (operations >= 0) {
       EXPECT_EQ(program.operations(), operations);
     }
@@ -113,10 +114,11 @@ class StreamProgramEmulated : public OnAnEmulatedGpu {
     auto program = planned_for_a_stream(graph, products);
     if (!program) return program.error();
     if (change) change(*program);
-    const auto opened = StreamProgram::open(*std::move(program), *executor_);
+    const auto opened = StreamProgram::open(*std::move(program), *executor_, {}, libraries_);
     return opened.ok() ? Error{ErrorKind::internal, "it was opened"} : opened.error();
   }
 
+  StreamLibraries libraries_{{STITCH_EMULATED_CUBLAS_LT}};
   std::vector<CUdeviceptr> held_;
 };
 
@@ -156,12 +158,67 @@ TEST_F(StreamProgramEmulated, HandsItsInputsOn) {
   expect_right(*builder.finish({x, builder.unary(Op::exp, x)}));
 }
 
-TEST_F(StreamProgramEmulated, WhatTheHostWouldHaveToDoIsRefused) {
+TEST_F(StreamProgramEmulated, RunsProductsByALibrary) { expect_right(two_products(), -1, ProductsBy::library); }
+
+/// Attention without its softmax: heads that lie between the elements of a row, as loops that no one stride joins, and
+/// a result that is written with its heads side by side.
+graph::Graph heads(DType dtype) {
+  Builder builder;
+  const Value q = builder.parameter(dtype, {2, 6, 3, 8}, "q"), k = builder.parameter(dtype, {2, 6, 3, 8}, "k");
+  const Value v = builder.parameter(dtype, {2, 6, 3, 8}, "v"), bias = builder.parameter(dtype, {24}, "bias");
+  const Value w = builder.parameter(dtype, {24, 24}, "w"), more = builder.parameter(dtype, {12, 24}, "more");
+  const DType sums = dtype == DType::f64 ? DType::f64 : DType::f32;
+  const auto product = [&](Value a, Value b, graph::DotAttributes how) {
+    how.result = sums;
+    const Value out = builder.dot(a, b, how);
+    return sums == dtype ? out : builder.convert(out, dtype);
+  };
+  const Value scores =
+      product(builder.transpose(q, {0, 2, 1, 3}), builder.transpose(k, {0, 2, 3, 1}), {{0, 1}, {0, 1}, {3}, {2}, sums});
+  const Value weights = builder.unary(Op::tanh, scores);
+  const Value mixed = product(weights, builder.transpose(v, {0, 2, 1, 3}), {{0, 1}, {0, 1}, {3}, {2}, sums});
+  const Value rows = builder.reshape(builder.transpose(mixed, {0, 2, 1, 3}), {12, 24});
+  const Value out = builder.dot(rows, w, {{}, {}, {1}, {0}, dtype});
+  const Value biased = builder.binary(Op::add, out, builder.broadcast(bias, {12, 24}, {1}));
+  const Value sum = builder.binary(Op::add, biased, more);
+  const Value zero = builder.broadcast(builder.scalar(dtype, 0), {12, 24}, {});
+  return *builder.finish({builder.binary(Op::maximum, sum, zero), builder.unary(Op::exp, weights)});
+}
+
+TEST_F(StreamProgramEmulated, RunsHeadsBiasesAndActivationsByALibrary) {
+  for (const DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16}) {
+    SCOPED_TRACE(to_string(dtype));
+    expect_right(heads(dtype), -1, ProductsBy::library);
+  }
+}
+
+TEST_F(StreamProgramEmulated, RunsImportedModelsWithALibrary) {
+  for (const char* file : {"attention", "counted_loop"}) {
+    SCOPED_TRACE(file);
+    auto imported = import::import_file(std::filesystem::path(STITCH_SOURCE_DIR) / "tests/data/hlo" /
+                                        (std::string(file) + ".hlo.txt"));
+    ASSERT_TRUE(imported.ok()) << imported.error().message;
+    expect_right(imported->graph, -1, ProductsBy::library);
+  }
+}
+
+TEST_F(StreamProgramEmulated, CallsThatNoLibraryHasAreRefused) {
+  auto convolutions =
+      import::import_file(std::filesystem::path(STITCH_SOURCE_DIR) / "tests/data/hlo/convolutions.hlo.txt");
+  ASSERT_TRUE(convolutions.ok()) << convolutions.error().message;
+  const Error window = refusal(convolutions->graph, ProductsBy::library);
+  EXPECT_EQ(window.kind, ErrorKind::unsupported);
+  EXPECT_THAT(window.message, HasSubstr("is a library's call (a convolution with a window is no matrix product); "
+                                        "programs made with --products ours have kernels for it"));
+  libraries_.cublas_lt = {"libnosuchproducts.so.1"};
   const Error call = refusal(two_products(), ProductsBy::library);
   EXPECT_EQ(call.kind, ErrorKind::unsupported);
-  EXPECT_THAT(call.message, HasSubstr("is a library's call; programs made with --products ours have kernels for it"));
+  EXPECT_THAT(call.message, HasSubstr("is a library's call (no cuBLASLt: libnosuchproducts.so.1: cannot open"));
   EXPECT_THAT(call.message, HasSubstr("step 1 (dot"));
   EXPECT_THAT(call.message, HasSubstr("(and there are others)"));
+}
+
+TEST_F(StreamProgramEmulated, WhatTheHostWouldHaveToDoIsRefused) {
   EXPECT_THAT(refusal(loop_graph(-1, 3), ProductsBy::ours).message,
               HasSubstr("the loop ends by a value in device memory"));
   const Error none = refusal(two_products(), ProductsBy::ours, [](api::Program& program) {
@@ -178,7 +235,7 @@ TEST_F(StreamProgramEmulated, WhatTheHostWouldHaveToDoIsRefused) {
 TEST_F(StreamProgramEmulated, MoreThanAMillionOperationsAreRefused) {
   const Error many = refusal(loop_graph(std::int64_t{1} << 30, std::int64_t{1} << 30), ProductsBy::ours);
   EXPECT_EQ(many.kind, ErrorKind::unsupported);
-  EXPECT_THAT(many.message, HasSubstr("more than 1048576 kernels and copies"));
+  EXPECT_THAT(many.message, HasSubstr("more than 1048576 kernels, library calls and copies"));
 }
 
 TEST_F(StreamProgramEmulated, AddressesThatDoNotFitAreNamed) {

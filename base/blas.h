@@ -6,7 +6,7 @@
 
 #include "base/result.h"
 
-namespace stitch::client {
+namespace stitch {
 
 /// Matrix products of the host, by a BLAS that is loaded at run time (OpenBLAS; Debian's libopenblas0): programs that
 /// never run a whole model on host memory need none.
@@ -35,4 +35,4 @@ class Blas {
   std::string name_;
 };
 
-}  // namespace stitch::client
+}  // namespace stitch

@@ -1,8 +1,8 @@
-#include "client/host/blas.h"
+#include "base/blas.h"
 
 #include <dlfcn.h>
 
-namespace stitch::client {
+namespace stitch {
 namespace {
 
 // cblas.h's enumerations.
@@ -36,4 +36,4 @@ void Blas::multiply(std::int64_t m, std::int64_t n, std::int64_t k, const double
   double_(row_major, no_transpose, no_transpose, m, n, k, 1, a, k, b, n, 0, c, n);
 }
 
-}  // namespace stitch::client
+}  // namespace stitch
