@@ -1,4 +1,6 @@
+#include <charconv>
 #include <cstdio>
+#include <limits>
 #include <map>
 
 #include "api/package_document.h"
@@ -10,11 +12,12 @@
 #include "cli/interruption.h"
 #include "cli/run/run_report.h"
 #include "cli/run/step_log.h"
-#include "client/emulated_executor.h"
+#include "client/cuda_executor.h"
 #include "client/host/library_call.h"
 #include "client/host_memory.h"
+#include "client/open_executor.h"
+#include "client/stream_program.h"
 #include "graph/simplify.h"
-#include "profiler/device/emulated_device.h"
 #include "profiler/verify/input_source.h"
 #include "tuning/programs/model_program.h"
 #include "tuning/programs/program_price.h"
@@ -166,24 +169,61 @@ Status compare_with_lock(const RunOptions& options, const api::Program& program,
 /// A file that holds a program instead of a model.
 bool is_program(std::string_view bytes) { return bytes.find(api::program_format_name) != std::string_view::npos; }
 
+/// The number of the GPU that --device names; nothing: the emulated device.
+std::optional<int> gpu_of(const RunOptions& options) {
+  constexpr std::string_view prefix = "gpu:";
+  const std::string& name = options.common.device;
+  if (!name.starts_with(prefix)) return std::nullopt;
+  int number = std::numeric_limits<int>::max();  // which no GPU has
+  std::from_chars(name.data() + prefix.size(), name.data() + name.size(), number);
+  return number;
+}
+
+/// On the emulated device step by step; on a GPU on a stream, or, where that cannot be and where steps are checked,
+/// step by step on host memory.
+Result<RunReport> run_on_device(const RunOptions& options, const api::Program& program, client::Inputs from,
+                                client::Outputs to, StepLog& log) {
+  const std::optional<int> gpu = gpu_of(options);
+  std::string why_by_steps;
+  client::OpenExecutor opened;
+  if (gpu) {
+    STITCH_ASSIGN(auto executor, client::CudaExecutor::create(*gpu));
+    Result<std::unique_ptr<client::StreamProgram>> streamed = make_error(ErrorKind::unsupported, "steps are checked");
+    if (!options.check) streamed = client::StreamProgram::open(program, *executor);
+    if (streamed) {
+      STITCH_ASSIGN(const auto times, (*streamed)->run_timed(from, to));
+      RunReport report = report_of(**streamed, times);
+      report.on = fmt::format("a stream of {}", options.common.device);
+      return report;
+    }
+    if (streamed.error().kind != ErrorKind::unsupported) return streamed.error();
+    why_by_steps = streamed.error().message;
+    opened.executor = std::move(executor);
+  } else {
+    STITCH_ASSIGN(opened, client::open_executor(client::DeviceKind::emulated, 0));
+  }
+  STITCH_ASSIGN(const auto runner, client::ProgramRunner::open(program, *opened.executor));
+  STITCH_TRY(runner->run(from, to, &log));
+  RunReport report = report_of(*runner, log);
+  report.on = gpu ? options.common.device : "the emulated device";
+  report.why_by_steps = why_by_steps;
+  return report;
+}
+
 /// Runs what was opened, and prints what became of it. `whole`: the model's graph, when its results are to be checked.
 Result<ExitCode> run_program(const RunOptions& options, api::Program program, const graph::Graph* whole,
                              FileSystem& files) {
   STITCH_TRY(compare_with_lock(options, program, files));
-  profiler::EmulatedDevice device;
-  client::EmulatedExecutor executor(device);
-  STITCH_ASSIGN(const auto runner, client::ProgramRunner::open(std::move(program), executor));
-  STITCH_ASSIGN(const std::vector<client::HostMemory> inputs, make_inputs(options, runner->program(), files));
+  STITCH_ASSIGN(const std::vector<client::HostMemory> inputs, make_inputs(options, program, files));
   std::vector<client::HostMemory> outputs;
-  for (const api::ProgramPort& port : runner->outputs()) outputs.emplace_back(port.type.bytes());
+  for (const api::ProgramPort& port : program.results) outputs.emplace_back(port.type.bytes());
   std::vector<std::span<const std::byte>> from;
   std::vector<std::span<std::byte>> to;
   for (const client::HostMemory& input : inputs) from.emplace_back(input.span());
   for (const client::HostMemory& output : outputs) to.emplace_back(output.span());
-  StepLog log(runner->program(), options.check);
-  STITCH_TRY(runner->run(from, to, &log));
-  STITCH_TRY(write_outputs(options, runner->program(), outputs, files));
-  RunReport report = report_of(*runner, log);
+  StepLog log(program, options.check);
+  STITCH_ASSIGN(RunReport report, run_on_device(options, program, from, to, log));
+  STITCH_TRY(write_outputs(options, program, outputs, files));
   if (whole != nullptr) STITCH_TRY(check_whole(*whole, inputs, outputs, report));
   const bool checked = options.check;
   std::printf("%s\n", options.common.json ? to_json(report, checked).c_str() : to_table(report, checked).c_str());
@@ -250,8 +290,8 @@ Result<ExitCode> run(const RunOptions& options) {
 
 void add_run_command(CLI::App& app, ExitCode& code) {
   auto options = std::make_shared<RunOptions>();
-  CLI::App* command =
-      app.add_subcommand("run", "Run a whole model: plans on the emulated device, library calls on the host");
+  CLI::App* command = app.add_subcommand(
+      "run", "Run a whole model: on the emulated device with library calls on the host, or on a GPU");
   command->add_option("model", options->model, "model file: HLO text, ONNX or fragment (may be gzipped), or a program")
       ->required();
   add_common_options(*command, options->common);

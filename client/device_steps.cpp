@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 namespace stitch::client {
 namespace {
@@ -79,7 +80,7 @@ class Unfolding {
     for (const int value : step.results) work.results.push_back(memory[value]);
     work.from.resize(work.parameters.size());
     work.to.resize(work.results.size());
-    steps.push_back({place_, std::move(work)});
+    steps.push_back({place_, step.bytes + of.plan->bytes, std::move(work)});
   }
 
   void add_call(const api::LibraryStep& call, const ProgramStep& step, const Places& memory, Steps& steps) {
@@ -91,11 +92,11 @@ class Unfolding {
     CallStep work{call.call, {}, memory[step.results[0]], {}};
     for (const int value : step.parameters) work.parameters.push_back(memory[value]);
     work.from.resize(work.parameters.size());
-    steps.push_back({place_, std::move(work)});
+    steps.push_back({place_, step.bytes, std::move(work)});
   }
 
   void add_copy(DevicePlace to, DevicePlace from, std::int64_t bytes, Steps& steps) {
-    if (to != from && bytes > 0) steps.push_back({place_, DeviceCopy{to, from, bytes}});
+    if (to != from && bytes > 0) steps.push_back({place_, 2 * bytes, DeviceCopy{to, from, bytes}});
   }
 
   void add_loop(const ProgramRegion& region, const ProgramStep& step, const api::LoopStep& loop, const Places& memory,
@@ -119,7 +120,7 @@ class Unfolding {
     turns.turns = loop.trip_count;
     if (loop.trip_count > 0) add_region(loop.body, state, next, scratch, turns.even);
     if (loop.trip_count > 1) add_region(loop.body, next, state, scratch, turns.odd);
-    if (loop.trip_count > 0) steps.push_back({place, std::move(turns)});
+    if (loop.trip_count > 0) steps.push_back({place, 0, std::move(turns)});
   }
 
   void refuse(const std::string& why) {
@@ -136,11 +137,26 @@ class Unfolding {
 
 }  // namespace
 
+std::string_view kind_of(const DeviceStep& step) {
+  constexpr std::array<std::string_view, 4> kinds = {"fragment", "library", "copy", "loop"};
+  static_assert(std::variant_size_v<decltype(step.work)> == kinds.size());
+  return kinds[step.work.index()];
+}
+
+std::int64_t bytes_of(const DeviceStep& step) {
+  std::int64_t bytes = step.bytes;
+  if (const auto* turns = std::get_if<TurnsStep>(&step.work)) {
+    for (const DeviceStep& inner : turns->even) bytes += (turns->turns + 1) / 2 * bytes_of(inner);
+    for (const DeviceStep& inner : turns->odd) bytes += turns->turns / 2 * bytes_of(inner);
+  }
+  return bytes;
+}
+
 Result<std::vector<DeviceStep>> device_steps(const api::Program& program, const std::vector<DeviceCall>& calls) {
   return Unfolding(program, calls).unfold();
 }
 
-std::int64_t count_operations(const std::vector<DeviceStep>& steps, const api::Program& program,
+std::int64_t count_operations(std::span<const DeviceStep> steps, const api::Program& program,
                               const std::vector<DeviceCall>& calls) {
   std::int64_t count = 0;
   for (const DeviceStep& step : steps) {

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -45,9 +47,15 @@ struct TurnsStep {
 
 /// A step of a program as a stream takes it.
 struct DeviceStep {
-  std::string place;  ///< in the program: "while.3, step 2 (level 1)"
+  std::string place;       ///< in the program: "while.3, step 2 (level 1)"
+  std::int64_t bytes = 0;  ///< memory moved, as planned; of loops 0, their steps say it
   std::variant<PlanStep, CallStep, DeviceCopy, TurnsStep> work;
 };
+
+/// "fragment", "library", "copy", "loop"
+std::string_view kind_of(const DeviceStep& step);
+/// Memory moved, as planned, loops' turns counted.
+std::int64_t bytes_of(const DeviceStep& step);
 
 /// What a library makes of one of a program's calls.
 struct DeviceCall {
@@ -64,7 +72,7 @@ inline constexpr std::int64_t most_operations = std::int64_t{1} << 20;
 Result<std::vector<DeviceStep>> device_steps(const api::Program& program, const std::vector<DeviceCall>& calls);
 
 /// Kernels, library calls and copies of these steps, loops' turns counted; no more than a little above most_operations.
-std::int64_t count_operations(const std::vector<DeviceStep>& steps, const api::Program& program,
+std::int64_t count_operations(std::span<const DeviceStep> steps, const api::Program& program,
                               const std::vector<DeviceCall>& calls);
 
 }  // namespace stitch::client

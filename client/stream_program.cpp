@@ -105,6 +105,37 @@ Status StreamProgram::Contents::enqueue(std::vector<DeviceStep>& of, Addresses i
   return {};
 }
 
+namespace {
+
+/// Events of a device, as many as are wanted.
+class Events {
+ public:
+  explicit Events(const cuda::DriverApi& driver) : driver_(driver) {}
+  Events(const Events&) = delete;
+  Events& operator=(const Events&) = delete;
+  ~Events() {
+    for (const CUevent event : events_) driver_.destroy_event(event);
+  }
+  Status record(CUstream stream) {
+    CUevent event = nullptr;
+    STITCH_TRY(driver_.check(driver_.create_event(&event, CU_EVENT_DEFAULT), "cuEventCreate"));
+    events_.push_back(event);
+    return driver_.check(driver_.record_event(event, stream), "cuEventRecord");
+  }
+  /// From one to the next, us; all must have happened.
+  Result<double> after(std::size_t index) const {
+    float milliseconds = 0;
+    STITCH_TRY(driver_.check(driver_.elapsed(&milliseconds, events_[index], events_[index + 1]), "cuEventElapsedTime"));
+    return milliseconds * 1e3;
+  }
+
+ private:
+  const cuda::DriverApi& driver_;
+  std::vector<CUevent> events_;
+};
+
+}  // namespace
+
 StreamProgram::StreamProgram(api::Program program, std::unique_ptr<Contents> contents)
     : program_(std::move(program)), contents_(std::move(contents)) {}
 StreamProgram::~StreamProgram() = default;
@@ -163,6 +194,36 @@ Status StreamProgram::run(Inputs parameters, Outputs results) {
   return run_on_host_memory(contents_->driver, parameters, results, [&](Addresses from, Addresses to) {
     return contents_->enqueue(contents_->steps, from, to, nullptr);
   });
+}
+
+Result<std::vector<StepTime>> StreamProgram::run_timed(Inputs parameters, Outputs results) {
+  STITCH_TRY(check_ports(program_, parameters, results));
+  const CurrentContext current(*contents_->context);
+  STITCH_TRY(current.status());
+  std::vector<DeviceStep>& steps = contents_->steps;
+  Events events(contents_->driver);
+  const auto enqueue = [&](Addresses from, Addresses to) -> Status {
+    STITCH_TRY(contents_->enqueue(steps, from, to, nullptr));
+    STITCH_TRY(events.record(nullptr));
+    for (DeviceStep& step : steps) {
+      if (const Status done = contents_->enqueue(step, from, to, nullptr); !done)
+        return done.error().within(step.place);
+      STITCH_TRY(events.record(nullptr));
+    }
+    return {};
+  };
+  STITCH_TRY(run_on_host_memory(contents_->driver, parameters, results, enqueue));
+  std::vector<StepTime> times;
+  for (std::size_t s = 0; s < steps.size(); ++s) {
+    StepTime& time = times.emplace_back();
+    time.place = steps[s].place;
+    time.kind = kind_of(steps[s]);
+    time.bytes = bytes_of(steps[s]);
+    time.operations = count_operations(std::span(&steps[s], 1), program_, contents_->calls);
+    if (contents_->driver.emulated) continue;
+    STITCH_ASSIGN(time.microseconds, events.after(s));
+  }
+  return times;
 }
 
 }  // namespace stitch::client

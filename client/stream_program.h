@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,16 @@ namespace stitch::client {
 /// Where NVIDIA's libraries are; the first that there is is taken.
 struct StreamLibraries {
   std::vector<std::string> cublas_lt = {"libcublasLt.so.13", "libcublasLt.so.12"};
+};
+
+/// What a step of a program did in a timed run.
+struct StepTime {
+  std::string place;                   ///< in the program: "step 2 (level 1)"
+  std::string_view kind;               ///< "fragment", "library", "copy", "loop"
+  std::int64_t bytes = 0;              ///< memory moved, as planned
+  std::int64_t operations = 0;         ///< kernels, library calls and copies; a loop's of all its turns
+  std::optional<double> microseconds;  ///< from the device's event before it to the one behind it; the emulated driver
+                                       ///< has none
 };
 
 /// A program on a GPU: its plans loaded, its arena allocated, and all that a run does worked out.
@@ -61,6 +72,9 @@ class StreamProgram {
   /// Runs it on host memory and waits: parameters are copied to the device, results back. For trying things out; memory
   /// on the device is allocated for each run. Errors: as of ProgramRunner::run.
   Status run(Inputs parameters, Outputs results);
+  /// The same twice, the second time with an event of the device between steps (a loop is one). What is measured has
+  /// warm caches of code, and inputs as warm as the run itself leaves them. Errors: those of run.
+  Result<std::vector<StepTime>> run_timed(Inputs parameters, Outputs results);
 
  private:
   struct Contents;

@@ -76,6 +76,11 @@ void find_stream_entries(EntryFinder& finder, DriverApi& api) {
   STITCH_FIND(Users::all, create_stream, cuStreamCreate);
   STITCH_FIND(Users::all, destroy_stream, cuStreamDestroy);
   STITCH_FIND(Users::all, synchronize_stream, cuStreamSynchronize);
+  STITCH_FIND(Users::run_plans, create_event, cuEventCreate);
+  STITCH_FIND(Users::run_plans, destroy_event, cuEventDestroy);
+  STITCH_FIND(Users::run_plans, record_event, cuEventRecord);
+  // The first version of it, which older drivers have, too; there is no other difference.
+  finder.find(Users::run_plans, api.elapsed, "cuEventElapsedTime");
   STITCH_FIND(Users::run_plans, exchange_capture_mode, cuThreadExchangeStreamCaptureMode);
   STITCH_FIND(Users::measure, begin_capture, cuStreamBeginCapture);
   STITCH_FIND(Users::measure, end_capture, cuStreamEndCapture);

@@ -67,6 +67,10 @@ struct DriverApi {
   decltype(&cuStreamCreate) create_stream = nullptr;
   decltype(&cuStreamDestroy) destroy_stream = nullptr;
   decltype(&cuStreamSynchronize) synchronize_stream = nullptr;
+  decltype(&cuEventCreate) create_event = nullptr;
+  decltype(&cuEventDestroy) destroy_event = nullptr;
+  decltype(&cuEventRecord) record_event = nullptr;
+  decltype(&cuEventElapsedTime) elapsed = nullptr;
   decltype(&cuThreadExchangeStreamCaptureMode) exchange_capture_mode = nullptr;
   decltype(&cuStreamBeginCapture) begin_capture = nullptr;
   decltype(&cuStreamEndCapture) end_capture = nullptr;

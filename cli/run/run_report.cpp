@@ -1,5 +1,6 @@
 #include "cli/run/run_report.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 namespace stitch::cli {
@@ -17,6 +18,7 @@ nlohmann::ordered_json document_of(const StepRow& row, bool checked) {
   nlohmann::ordered_json json = {{"kind", row.kind},           {"name", row.name},         {"by", to_string(row.by)},
                                  {"runs", row.runs},           {"launches", row.launches}, {"bytes", row.bytes},
                                  {"host_seconds", row.seconds}};
+  if (row.us) json["us"] = *row.us;
   if (checked) {
     json["compared"] = row.compared;
     json["unchecked"] = row.unchecked;
@@ -28,38 +30,67 @@ nlohmann::ordered_json document_of(const StepRow& row, bool checked) {
   return json;
 }
 
-}  // namespace
-
-RunReport report_of(const client::ProgramRunner& runner, const StepLog& log) {
-  const api::Program& program = runner.program();
+RunReport report_of_program(const api::Program& program) {
   const api::ProgramRegion& model = program.regions[0];
   RunReport report;
   report.model = program.model;
-  report.steps = log.rows();
-  report.fallbacks = runner.fallbacks();
-  report.library = runner.library();
   report.arena = model.arena_bytes;
   report.lower_bound = model.lower_bound_bytes;
   report.eager_peak = model.eager_bytes;
-  report.workspaces = runner.workspace_bytes();
   for (const api::ProgramPort& port : program.results) report.results += api::arena_bytes_of(port.type.bytes());
   for (const api::ProgramPort& port : program.parameters) report.parameters += port.type.bytes();
   return report;
 }
 
+}  // namespace
+
+RunReport report_of(const client::ProgramRunner& runner, const StepLog& log) {
+  RunReport report = report_of_program(runner.program());
+  report.steps = log.rows();
+  report.fallbacks = runner.fallbacks();
+  report.library = runner.library();
+  report.workspaces = runner.workspace_bytes();
+  return report;
+}
+
+RunReport report_of(const client::StreamProgram& program, const std::vector<client::StepTime>& times) {
+  RunReport report = report_of_program(program.program());
+  report.library = program.library();
+  report.workspaces = program.workspace_bytes();
+  for (const client::StepTime& time : times) {
+    StepRow& row = report.steps.emplace_back();
+    row.kind = time.kind;
+    row.name = time.place;
+    row.by = time.kind == "library" ? client::StepBy::library : client::StepBy::device;
+    row.runs = 1;
+    row.bytes = time.bytes;
+    row.launches = time.operations;
+    row.us = time.microseconds;
+  }
+  return report;
+}
+
 std::string to_table(const RunReport& report, bool checked) {
-  std::string text = fmt::format("{}\n{:<10} {:<10} {:>6} {:>9} {:>14} {}{}\n", report.model, "step", "by", "runs",
-                                 "launches", "bytes", checked ? "     error  tolerance  " : " ", "what");
+  const bool timed = std::ranges::any_of(report.steps, [](const StepRow& row) { return row.us.has_value(); });
+  const auto times = [&](std::optional<double> us) {
+    if (!timed) return std::string();
+    return us ? fmt::format(" {:>10.1f}", *us) : fmt::format(" {:>10}", "");
+  };
+  std::string text = fmt::format("{}{}\n{:<10} {:<10} {:>6} {:>9} {:>14}{} {}{}\n", report.model, report.on, "step",
+                                 "by", "runs", "launches", "bytes", timed ? fmt::format(" {:>10}", "us") : "",
+                                 checked ? "    error  tolerance  " : "", "what");
   std::int64_t runs = 0, launches = 0, bytes = 0;
+  double us = 0;
   for (const StepRow& row : report.steps) {
-    text += fmt::format("{:<10} {:<10} {:>6} {:>9} {:>14} {}{}\n", row.kind, to_string(row.by), row.runs, row.launches,
-                        row.bytes, checked ? check_columns(row) : " ", row.name);
+    text += fmt::format("{:<10} {:<10} {:>6} {:>9} {:>14}{} {}{}\n", row.kind, to_string(row.by), row.runs,
+                        row.launches, row.bytes, times(row.us), checked ? check_columns(row) : "", row.name);
     if (!row.first_wrong.empty()) text += fmt::format("  {}\n", row.first_wrong);
     runs += row.runs;
     launches += row.launches;
     bytes += row.bytes;
+    us += row.us.value_or(0);
   }
-  text += fmt::format("{:<10} {:<10} {:>6} {:>9} {:>14}\n", "all", "", runs, launches, bytes);
+  text += fmt::format("{:<10} {:<10} {:>6} {:>9} {:>14}{}\n", "all", "", runs, launches, bytes, times(us));
   if (report.whole) {
     text += fmt::format(
         "results beside the reference of the whole model: error {:.2e}, tolerance {:.2e}, {} of {} "
@@ -69,6 +100,8 @@ std::string to_table(const RunReport& report, bool checked) {
     if (!report.whole->first_wrong.empty()) text += fmt::format("  {}\n", report.whole->first_wrong);
   }
   text += fmt::format("library calls: {}\n", report.library);
+  if (!report.why_by_steps.empty())
+    text += fmt::format("step by step through host memory, not on a stream: {}\n", report.why_by_steps);
   for (const client::ProgramFallback& fallback : report.fallbacks) {
     text += fmt::format("by the reference evaluator: region {}, step {} ({}): {}\n", fallback.region, fallback.index,
                         fallback.step, fallback.reason);
@@ -92,6 +125,8 @@ std::string to_table(const RunReport& report, bool checked) {
 
 std::string to_json(const RunReport& report, bool checked) {
   nlohmann::ordered_json json = {{"model", report.model}};
+  if (!report.on.empty()) json["on"] = report.on;
+  if (!report.why_by_steps.empty()) json["why_by_steps"] = report.why_by_steps;
   json["steps"] = nlohmann::ordered_json::array();
   for (const StepRow& row : report.steps) json["steps"].push_back(document_of(row, checked));
   if (report.whole) json["whole"] = document_of(*report.whole, true);

@@ -7,6 +7,7 @@
 
 #include "cli/run/step_log.h"
 #include "client/program.h"
+#include "client/stream_program.h"
 #include "tuning/programs/program_price.h"
 
 namespace stitch::cli {
@@ -18,6 +19,8 @@ struct RunReport {
   std::optional<StepRow> whole;  ///< the model's results beside the reference of the whole model
   std::vector<client::ProgramFallback> fallbacks;
   std::string library;
+  std::string on;                             ///< what it ran on: "the emulated device", "a stream of gpu:0"
+  std::string why_by_steps;                   ///< on a GPU and not on a stream; empty: it was
   std::optional<tuning::ProgramPrice> price;  ///< of an outline with --price
   // Memory, bytes.
   std::int64_t arena = 0, lower_bound = 0, results = 0, eager_peak = 0, workspaces = 0, parameters = 0;
@@ -26,6 +29,7 @@ struct RunReport {
 };
 
 RunReport report_of(const client::ProgramRunner& runner, const StepLog& log);
+RunReport report_of(const client::StreamProgram& program, const std::vector<client::StepTime>& times);
 std::string to_table(const RunReport& report, bool checked);
 std::string to_json(const RunReport& report, bool checked);
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@ struct StepRow {
   std::int64_t launches = 0;  ///< of kernels, all runs together
   std::int64_t bytes = 0;     ///< memory moved, as planned, all runs together
   double seconds = 0;         ///< on the host, for people who wait: it says nothing of a GPU
+  std::optional<double> us;   ///< on a GPU's stream, by its events
   // With a check:
   std::int64_t compared = 0;   ///< elements
   std::int64_t unchecked = 0;  ///< elements of which the reference says nothing
