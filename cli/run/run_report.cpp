@@ -76,9 +76,10 @@ std::string to_table(const RunReport& report, bool checked) {
     if (!timed) return std::string();
     return us ? fmt::format(" {:>10.1f}", *us) : fmt::format(" {:>10}", "");
   };
-  std::string text = fmt::format("{}{}\n{:<10} {:<10} {:>6} {:>9} {:>14}{} {}{}\n", report.model, report.on, "step",
-                                 "by", "runs", "launches", "bytes", timed ? fmt::format(" {:>10}", "us") : "",
-                                 checked ? "    error  tolerance  " : "", "what");
+  std::string text =
+      fmt::format("{}{}\n{:<10} {:<10} {:>6} {:>9} {:>14}{} {}{}\n", report.model,
+                  report.on.empty() ? "" : ", on " + report.on, "step", "by", "runs", "launches", "bytes",
+                  timed ? fmt::format(" {:>10}", "us") : "", checked ? "    error  tolerance  " : "", "what");
   std::int64_t runs = 0, launches = 0, bytes = 0;
   double us = 0;
   for (const StepRow& row : report.steps) {
