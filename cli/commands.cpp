@@ -51,10 +51,12 @@ void add_products_option(CLI::App& command, tuning::ProductsBy& products) {
   static const std::map<std::string, tuning::ProductsBy> names(tuning::products_words.begin(),
                                                                tuning::products_words.end());
   command
-      .add_option("--products", products,
-                  "products of matrices: by the library, by kernels of ours where these are predicted to be faster by "
-                  "more than that may be off, or by ours wherever there is one")
-      ->transform(CLI::CheckedTransformer(names).description("{library,faster,ours}"));
+      .add_option(
+          "--products", products,
+          "products of matrices: by the library, by kernels of ours where these are predicted to be faster by "
+          "more than that may be off, by ours wherever there is one, or by ours where they are faster and where "
+          "a stream of a GPU has no library's call")
+      ->transform(CLI::CheckedTransformer(names).description("{library,faster,ours,stream}"));
 }
 
 ExitCode report(const Error& error, bool json) {

@@ -311,7 +311,9 @@ void add_run_command(CLI::App& app, ExitCode& code) {
                  "with --outline: launches, library calls, bytes and predicted time of a run")
       ->needs(outline);
   outline->excludes("--check")->excludes("--check-model")->excludes("--output")->excludes("--input");
-  command->callback([options, &code] {
+  command->callback([options, command, &code] {
+    // By default a GPU gets a program that its stream takes.
+    if (command->count("--products") == 0 && gpu_of(*options)) options->products = tuning::ProductsBy::stream;
     const Result<ExitCode> result = run(*options);
     code = result ? *result : report(result.error(), options->common.json);
   });

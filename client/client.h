@@ -42,7 +42,8 @@ struct FetchOptions {
   /// What the driver reports of the GPU that the plan is to run on; without it the plan is for the server's own target.
   std::optional<DeviceTraits> device = {};
   /// Who multiplies matrices in a program that is made: "library", "ours" (kernels of ours wherever there are),
-  /// "faster" (where these are predicted to be); empty: as the server has it.
+  /// "faster" (where these are predicted to be), "stream" (the same, and where a stream of a GPU has no library's
+  /// call); empty: as the server has it.
   std::string products = {};
 };
 

@@ -140,8 +140,9 @@ STITCH_API stitch_code stitch_plan_watch(stitch_plan* plan, void (*told)(stitch_
 STITCH_API stitch_code stitch_program_open(const void* document, size_t size, stitch_device device, int ordinal,
                                            stitch_program** program);
 /* Has the server make the program of a model file, tuned or not, and opens it; waits up to `deadline_ms` for plans. The
- * ending of `name` tells the format where the contents do not. `products`: who multiplies matrices: "ours" (kernels of
- * ours, which a program needs that is to be launched), "faster", "library", or NULL for the server's own choice. */
+ * ending of `name` tells the format where the contents do not. `products`: who multiplies matrices: "library", "ours"
+ * (kernels of ours), "faster" (ours where they are predicted to be), "stream" (the same, and ours where a stream of a
+ * GPU has no library's call: what a program needs that is to be launched), or NULL for the server's own choice. */
 STITCH_API stitch_code stitch_program_fetch(stitch_client* client, const char* name, const void* model, size_t size,
                                             const char* products, stitch_device device, int ordinal,
                                             int64_t deadline_ms, stitch_program** program);

@@ -36,7 +36,7 @@ struct StepTime {
 /// A run is enqueued on a stream of the caller's. Launching allocates nothing, loads nothing and waits for nothing, so
 /// that it may be captured into a CUDA graph; better plans that a server has by then are another program's. Everything
 /// on the stream is a kernel of a plan, a product by cuBLASLt or a copy. What cuBLASLt has no call for (windows,
-/// integers) must have plans (`--products faster` or `ours`), and what the host would have to look at (branches, loops
+/// integers) must have plans (`--products stream`), and what the host would have to look at (branches, loops
 /// until something holds) is refused. client::ProgramRunner runs those on host memory. Runs share arena and workspace
 /// and must be ordered on the device. Used by one thread at a time.
 class StreamProgram {

@@ -7,6 +7,7 @@
 #include "graph/dot_dimensions.h"
 #include "graph/fill.h"
 #include "graph/strided_view.h"
+#include "graph/subgraph.h"
 
 namespace stitch::graph {
 namespace {
@@ -120,6 +121,24 @@ Result<Space> space_of_convolution(const Graph& call, const Node& root) {
   return space;
 }
 
+/// What calls of a library have around their contraction (library_call.h).
+bool is_of_a_library(Op op) {
+  switch (op) {
+    case Op::parameter:
+    case Op::constant:
+    case Op::reshape:
+    case Op::transpose:
+    case Op::slice:
+    case Op::broadcast:
+    case Op::reverse:
+    case Op::convert:
+    case Op::add:
+    case Op::multiply:
+    case Op::maximum: return true;
+    default: return false;
+  }
+}
+
 class MatmulDescription {
  public:
   explicit MatmulDescription(const Graph& call) : call_(call) {}
@@ -133,6 +152,7 @@ class MatmulDescription {
     STITCH_TRY(find_operands());
     STITCH_TRY(set_depth());
     STITCH_TRY(follow_epilogue());
+    STITCH_TRY(check_types());
     STITCH_TRY(set_loops());
     return out_;
   }
@@ -276,6 +296,20 @@ class MatmulDescription {
     return {};
   }
 
+  /// The types that a BLAS has together (cuBLAS library, §3.4.17).
+  [[nodiscard]] Status check_types() const {
+    const DType inputs = out_.left.dtype, outputs = out_.result.dtype;
+    const bool halves = inputs == DType::f16 || inputs == DType::bf16;
+    const bool alike = out_.right.dtype == inputs && (!out_.addend || out_.addend->dtype == outputs) &&
+                       (!out_.bias || out_.bias->dtype == outputs);
+    const bool full = inputs == DType::f32 || inputs == DType::f64;
+    const bool sums = (inputs == DType::f64) == (out_.accumulation == DType::f64);
+    if (alike && sums && ((full && outputs == inputs) || (halves && (outputs == inputs || outputs == DType::f32))))
+      return {};
+    return make_error(ErrorKind::unsupported, "a product of {} and {} into {}{}", to_string(inputs),
+                      to_string(out_.right.dtype), to_string(outputs), alike ? "" : " with unlike types");
+  }
+
   Status set_depth() {
     for (const auto& [of_left, of_right] : space_.contracted)
       out_.depth *= call_.type(call_.node(root_).operands[0]).dims[of_left];
@@ -401,5 +435,21 @@ std::int64_t StridedMatmul::products() const {
 }
 
 Result<StridedMatmul> describe_matmul(const Graph& call) { return MatmulDescription(call).describe(); }
+
+bool are_matmuls(const Graph& call) {
+  std::int64_t contractions = 0;
+  bool library_epilogue = true, each = true;
+  for (NodeId id = 0; id < call.size(); ++id) {
+    const Node& node = call.node(id);
+    if (node.op != Op::dot && node.op != Op::convolution) {
+      library_epilogue = library_epilogue && is_of_a_library(node.op);
+      continue;
+    }
+    ++contractions;
+    const auto alone = subgraph(call, node.operands, {{id, 0}});
+    each = each && alone.ok() && describe_matmul(*alone).ok();
+  }
+  return contractions == 1 && library_epilogue ? describe_matmul(call).ok() : each;
+}
 
 }  // namespace stitch::graph

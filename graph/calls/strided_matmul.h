@@ -40,7 +40,12 @@ struct StridedMatmul {
 };
 
 /// What a call's graph (api::ProgramCall) asks of a BLAS. Error: unsupported, with what no strides or epilogue say:
-/// windows, contractions that step unevenly, integers, matrices that step by more than one in both directions.
+/// windows, contractions that step unevenly, integers,
+/// unlike types, matrices that step by more than one in both directions.
 Result<StridedMatmul> describe_matmul(const Graph& call);
+
+/// Whether a BLAS computes a call's graph; or, where it is an attention or has a longer epilogue than any library's
+/// call, each of its contractions by itself.
+bool are_matmuls(const Graph& call);
 
 }  // namespace stitch::graph

@@ -131,15 +131,15 @@ def program(
     """A whole model, on host memory or on a GPU.
 
     `device`: "emulated" (host memory; checks every access) or "cuda". `products`: who multiplies matrices: "library",
-    "ours" (kernels of ours wherever there are any: what a program needs that is launched on a stream; the default on a
-    GPU), or "faster" (where ours are predicted to be). `source`: a model as `stitch.fragment` takes it (ONNX, HLO text, a graph), or a program's file or bytes
+    "ours" (kernels of ours wherever there are any), "faster" (where ours are predicted to be), or "stream" (the same,
+    and ours where a stream of a GPU has no library's call; the default on a GPU). `source`: a model as `stitch.fragment` takes it (ONNX, HLO text, a graph), or a program's file or bytes
     (`Program.save`, `stitch run --program`), which needs no server. Weights are inputs. Waits up to `deadline_ms` for
     plans; with `improve` the server tunes in the background what it had to predict. Errors: Unavailable (no server),
     Timeout, Unsupported (an operator that nobody here computes; the message names it).
     """
     document = _read(source)
     if document is None:
-        products = products or ("ours" if device == "cuda" else "")
+        products = products or ("stream" if device == "cuda" else "")
         fragment = _plan.fragment(source)
         settings = {"products": products, "device": device, "ordinal": ordinal}
         document = make(fragment, deadline_ms=deadline_ms, improve=improve, server=server, **settings)

@@ -202,6 +202,21 @@ TEST_F(StreamProgramEmulated, RunsImportedModelsWithALibrary) {
   }
 }
 
+/// Convolutions by kernels of ours, products by the library.
+TEST_F(StreamProgramEmulated, WhatNoLibraryHasIsOurs) {
+  auto imported = import::import_file(std::filesystem::path(STITCH_SOURCE_DIR) / "tests/data/hlo/convolutions.hlo.txt");
+  ASSERT_TRUE(imported.ok()) << imported.error().message;
+  expect_right(imported->graph, -1, ProductsBy::stream);
+  Builder builder;
+  const Value x = builder.parameter(DType::f32, {256, 512}, "x"), w = builder.parameter(DType::f32, {512, 256}, "w");
+  const Value i = builder.parameter(DType::s8, {32, 64}, "i"), j = builder.parameter(DType::s8, {64, 32}, "j");
+  const Value sums = builder.dot(i, j, {{}, {}, {1}, {0}, DType::s32});
+  const auto made = planned_for_a_stream(*builder.finish({dot(builder, x, w), sums}), ProductsBy::stream);
+  ASSERT_TRUE(made.ok()) << made.error().message;
+  ASSERT_EQ(made->calls.size(), 1U);
+  EXPECT_THAT(made->calls[0].description, HasSubstr("f32"));
+}
+
 TEST_F(StreamProgramEmulated, CallsThatNoLibraryHasAreRefused) {
   auto convolutions =
       import::import_file(std::filesystem::path(STITCH_SOURCE_DIR) / "tests/data/hlo/convolutions.hlo.txt");
@@ -209,7 +224,7 @@ TEST_F(StreamProgramEmulated, CallsThatNoLibraryHasAreRefused) {
   const Error window = refusal(convolutions->graph, ProductsBy::library);
   EXPECT_EQ(window.kind, ErrorKind::unsupported);
   EXPECT_THAT(window.message, HasSubstr("is a library's call (a convolution with a window is no matrix product); "
-                                        "programs made with --products ours have kernels for it"));
+                                        "programs made with --products stream have a kernel for it"));
   libraries_.cublas_lt = {"libnosuchproducts.so.1"};
   const Error call = refusal(two_products(), ProductsBy::library);
   EXPECT_EQ(call.kind, ErrorKind::unsupported);

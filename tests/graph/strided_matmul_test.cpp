@@ -215,6 +215,37 @@ TEST(StridedMatmul, RefusesWhatNoBlasComputes) {
   }
 }
 
+TEST(StridedMatmul, UnlikeTypesAreRefused) {
+  Builder builder;
+  const Value x = builder.parameter(DType::f16, {4, 8}), w = builder.parameter(DType::f16, {8, 6});
+  const Value more = builder.parameter(DType::f32, {4, 6});
+  const Value sum = builder.binary(Op::add, product(builder, x, w), more);
+  expect_all_described(*builder.finish({sum}));  // f32 behind f16 is what libraries have
+  Builder other;
+  const Value y = other.parameter(DType::f16, {4, 8}), v = other.parameter(DType::f16, {8, 6});
+  const Value addend = other.parameter(DType::f32, {4, 6});
+  const Value narrow = other.convert(other.binary(Op::add, product(other, y, v), addend), DType::f16);
+  const Graph call = calls_of(*other.finish({narrow})).at(0);
+  const auto matmul = describe_matmul(call);
+  ASSERT_FALSE(matmul.ok());
+  EXPECT_THAT(matmul.error().message, HasSubstr("into f16 with unlike types"));
+  EXPECT_FALSE(are_matmuls(call));
+}
+
+TEST(StridedMatmul, AttentionsAndLongEpiloguesAreMatmulsByThemselves) {
+  Builder builder;
+  const Value x = builder.parameter(DType::f32, {4, 8}), w = builder.parameter(DType::f32, {8, 8});
+  const Value h = builder.unary(Op::tanh, product(builder, x, w));
+  EXPECT_TRUE(are_matmuls(*builder.finish({h})));
+  Builder two;
+  const Value a = two.parameter(DType::f32, {4, 8}), b = two.parameter(DType::f32, {8, 8});
+  const Value again = product(two, two.unary(Op::exp, product(two, a, b)), b);
+  EXPECT_TRUE(are_matmuls(*two.finish({again})));
+  Builder whole;
+  const Value i = whole.parameter(DType::s32, {4, 4});
+  EXPECT_FALSE(are_matmuls(*whole.finish({whole.dot(i, i, {{}, {}, {1}, {0}, DType::s32})})));
+}
+
 /// Dots with random dimensions in random orders, read through random layouts, written through others.
 Graph random_dot(Random& random) {
   Builder builder;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "costmodel/contraction/product_rates.h"
+#include "graph/calls/strided_matmul.h"
 #include "search/partition/loop_choice.h"
 #include "tuning/contractions/product_kernels.h"
 #include "tuning/plans/contraction_plan.h"
@@ -62,7 +63,8 @@ bool Tuner::computes_product(const graph::Graph& call, std::optional<ProductsBy>
   const ProductsBy by = asked.value_or(context_->options.products);
   if (by == ProductsBy::library) return false;
   const auto kernels = product_kernels(call, context_->device, 1);
-  return kernels.ok() && (by == ProductsBy::ours || kernels->ours_is_faster());
+  if (!kernels) return false;
+  return by == ProductsBy::ours || kernels->ours_is_faster() || (by == ProductsBy::stream && !graph::are_matmuls(call));
 }
 
 std::optional<Tuner::ProductPrice> Tuner::product_price(const graph::Graph& graph) const {

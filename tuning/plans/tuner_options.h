@@ -24,10 +24,16 @@ enum class ProductsBy : std::uint8_t {
   library,  ///< the caller's library (cuBLASLt, OpenBLAS), always
   faster,   ///< a kernel of ours where it is predicted to be faster by more than the prediction may be off
   ours,     ///< a kernel of ours wherever there is one
+  /// As a stream of a GPU takes them: `faster`, and a kernel of ours, too, where cuBLASLt has no call
+  /// (graph/calls/strided_matmul.h: windows, integers, unlike types).
+  stream,
 };
 /// As people and requests call them.
-inline constexpr std::array<std::pair<std::string_view, ProductsBy>, 3> products_words = {
-    {{"library", ProductsBy::library}, {"faster", ProductsBy::faster}, {"ours", ProductsBy::ours}}};
+inline constexpr std::array<std::pair<std::string_view, ProductsBy>, 4> products_words = {
+    {{"library", ProductsBy::library},
+     {"faster", ProductsBy::faster},
+     {"ours", ProductsBy::ours},
+     {"stream", ProductsBy::stream}}};
 inline std::optional<ProductsBy> products_of(std::string_view word) {
   for (const auto& [name, by] : products_words) {
     if (name == word) return by;
