@@ -210,6 +210,17 @@ class RunAll(Bundle):
         self.assertNotIn("autotune", quick)
         self.assertNotIn("--peers", whole)
 
+    def test_programs_run_by_the_library_and_as_a_stream_takes_them(self):
+        (self.bundle / "models").mkdir()
+        for name in ("asr.hlo.txt.gz", "dien_infer.hlo.txt.gz"):
+            (self.bundle / "models" / name).write_text("")
+        self.assertEqual(self.run_all("--only", "programs"), 0, self.said)
+        calls = [line for line in self.calls if line.startswith("stitch run")]
+        self.assertEqual(len(calls), 4)
+        self.assertRegex(calls[0], r"^stitch run .*asr.hlo.txt.gz --device gpu:0 --products library --json --quiet$")
+        self.assertRegex(calls[3], r"^stitch run .*dien_infer.*--products stream --json --quiet --check-model$")
+        self.assertEqual(self.state()["programs asr stream"], 0)
+
     def test_products_are_seen_beside_the_libraries_until_all_are(self):
         (self.bundle / "products/library.py").write_text(
             f"import sys; open('{self.bundle}/calls', 'a').write('library ' + ' '.join(sys.argv[1:]) + '\\n')\n"
