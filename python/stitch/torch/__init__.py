@@ -16,6 +16,8 @@ import torch
 from functorch.compile import min_cut_rematerialization_partition
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.aot_autograd import make_boxed_func
+from torch.fx.graph import _BoxedCodeGen
+from torch.utils.checkpoint import CheckpointPolicy
 
 from .. import errors
 from . import _decompositions, _document, _partition, _report, _runtime
@@ -70,11 +72,23 @@ def _compile(graph_module: torch.fx.GraphModule, settings: Settings):
     for name, module in modules.items():
         pieces.append(_runtime.Piece(module, settings, device))
         setattr(graph_module, name, pieces[-1])
-    graph_module.recompile()
     end = time.monotonic() + settings.deadline_ms / 1000
     for piece in pieces:
         piece.ready(max(0.0, end - time.monotonic()))
     return graph_module
+
+
+def _boxed(graph_module: torch.fx.GraphModule):
+    """A graph as AOTAutograd calls it, with one list that the graph's code empties: of what it was given, the graph alone
+    is left to hold it, and frees it after its last use."""
+    graph_module.graph.set_codegen(_BoxedCodeGen())
+    graph_module.recompile()
+
+    def run(arguments: list):
+        return graph_module(arguments)
+
+    run._boxed_call = True
+    return run
 
 
 def _compiler(settings: Settings):
@@ -82,7 +96,7 @@ def _compiler(settings: Settings):
         try:
             # AOTAutograd goes on using the graph that it gave us.
             own = torch.fx.GraphModule(graph_module, _copied(graph_module.graph))
-            return make_boxed_func(_compile(own, settings))
+            return _boxed(_compile(own, settings))
         except Exception as error:
             if settings.fallback == "error":
                 raise
@@ -98,6 +112,15 @@ def _copied(graph: torch.fx.Graph) -> torch.fx.Graph:
     output = copy.graph_copy(graph, values)
     copy.output(output)
     return copy
+
+
+def _partition_of_both(joint, inputs, **options):
+    """Forward and backward of a joint graph, by PyTorch's cut. Of random numbers that cut knows only some not to be drawn
+    twice, and where it is to save memory (activation_memory_budget) it would draw dropout's masks anew."""
+    for node in joint.graph.nodes:
+        if torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
+            node.meta.setdefault("recompute", CheckpointPolicy.MUST_SAVE)
+    return min_cut_rematerialization_partition(joint, inputs, **options)
 
 
 def backend(graph_module, example_inputs, *, mode=None, options=None):
@@ -121,7 +144,7 @@ def backend(graph_module, example_inputs, *, mode=None, options=None):
             bw_compiler=compile_graph,
             inference_compiler=compile_graph,
             decompositions=_decompositions.table(),
-            partition_fn=min_cut_rematerialization_partition,
+            partition_fn=_partition_of_both,
         )(graph_module, example_inputs)
     except torch._dynamo.exc.TorchDynamoException:
         raise  # by which Dynamo tells itself to trace anew

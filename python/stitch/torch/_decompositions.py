@@ -9,7 +9,7 @@ from torch._decomp import core_aten_decompositions, get_decompositions
 aten = torch.ops.aten
 
 # Attention, like matrix products, stays one call of PyTorch's.
-_KEPT = ("aten._scaled_dot_product_flash_attention_for_cpu", "aten.native_dropout")
+_KEPT = ("aten._scaled_dot_product_flash_attention_for_cpu",)
 
 _MORE = (
     aten._adaptive_avg_pool2d,
@@ -129,6 +129,22 @@ def _encoder_layer(
     return other_normed(x + expanded(x))
 
 
+def _dropout(x, p, train):
+    """The mask is PyTorch's, drawn in the order of x's memory as eager draws it on the host; the rest is arithmetic."""
+    if train is False or not x.is_floating_point():
+        return NotImplemented
+    order = list(range(x.dim()))
+    if not x.is_contiguous():
+        order.sort(key=torch.empty_like(x).stride().__getitem__, reverse=True)
+    drawn = torch.empty([x.shape[i] for i in order], dtype=torch.bool, device=x.device)
+    mask = torch.bernoulli(drawn, 1.0 - p).permute([order.index(i) for i in range(x.dim())])
+    return x * mask * (0.0 if p == 1.0 else 1.0 / (1.0 - p)), mask
+
+
+def _dropout_backward(gradient, mask, scale):
+    return gradient * mask * scale
+
+
 @functools.lru_cache(maxsize=1)
 def table() -> dict:
     """The decompositions that AOTAutograd is given."""
@@ -141,4 +157,6 @@ def table() -> dict:
     result.update(_of_lists())
     result.update(_SHIFTS)
     result[aten._transformer_encoder_layer_fwd.default] = _encoder_layer
+    result[aten.native_dropout.default] = _dropout
+    result[aten.native_dropout_backward.default] = _dropout_backward
     return {op: function for op, function in result.items() if not str(op).startswith(_KEPT)}
