@@ -7,6 +7,7 @@
 #include "graph/codec/codec.h"
 #include "graph/codec/document_reader.h"
 #include "graph/codec/document_writer.h"
+#include "graph/codec/field_hasher.h"
 
 // Programs as documents and back. What must hold between the fields is checked in api/program_check.cpp.
 namespace stitch::api {
@@ -117,9 +118,17 @@ Hash128 identity_of(const Program& program) {
   return hasher.finish();
 }
 
+Hash128 hash_of_plans(const Program& program) {
+  Hasher hasher;
+  graph::fields::FieldHasher fields(hasher);
+  for (const ProgramFragment& fragment : program.fragments) fields("key", fragment.key)("plan", fragment.plan);
+  return hasher.finish();
+}
+
 std::string encode_program(const Program& program, graph::Encoding encoding) {
   Writer writer({.encoding = encoding});
   writer("format", std::string(program_format_name))("version", program_format_version);
+  writer("plans_hash", hash_of_plans(program));
   visit_fields(writer, program);
   if (encoding == graph::Encoding::cbor) writer("artifacts", program.artifacts);
   return encode_document(std::move(writer).finish(), encoding);
@@ -140,6 +149,10 @@ Result<Program> decode_program(std::string_view bytes, graph::Encoding encoding)
     if (sha256(artifact.bytes) != artifact.hash)
       return make_error(ErrorKind::corrupt, "artifacts: {} is not the hash of its bytes", artifact.hash.hex());
   }
+  // Programs of earlier versions have none.
+  if (const auto hash = document.find("plans_hash");
+      hash != document.end() && *hash != Json(hash_of_plans(program).hex()))
+    return make_error(ErrorKind::corrupt, "plans_hash: the plans are not those that were written");
   STITCH_TRY(check_program(program));
   if (identity_of(program) != program.id)
     return make_error(ErrorKind::corrupt, "id: {} is not that of the program's contents", program.id.hex());

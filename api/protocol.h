@@ -139,6 +139,8 @@ struct LookupRequest {
   bool improve = true;           ///< on a miss, start (or join) the job that tunes the fragment
   /// What the driver reports of the GPU that the plan is to run on; without it the plan is for the server's own target.
   std::optional<DeviceTraits> device = {};
+  /// False: a miss is only told of. Nothing is predicted for it, and nothing stored.
+  std::optional<bool> predict = {};
 };
 
 /// What the look-up found. Parameter i of the plan is parameter parameter_order[i] of the fragment in the request,

@@ -101,7 +101,7 @@ Difference difference(const std::string& field, const tuning::ModelFragments::En
 /// Asks a server, which neither predicts nor tunes anything for it.
 Result<Finding> look(const tuning::ModelFragments::Entry& entry, client::Client& server, api::PlanTarget& target) {
   STITCH_ASSIGN(const api::LookupAnswer answer,
-                server.look_up({.fragment = entry.graph, .name = entry.name, .deadline_ms = 0, .improve = false}));
+                server.look_up({.fragment = entry.graph, .name = entry.name, .improve = false, .predict = false}));
   target = answer.target;
   Finding finding{answer.fragment, entry.name, {}, answer.closest_plan, {}};
   if (answer.source == api::LookupAnswer::Source::store) {

@@ -16,6 +16,7 @@
 #include "client/host/library_call.h"
 #include "client/host_memory.h"
 #include "client/open_executor.h"
+#include "client/open_program.h"
 #include "client/stream_program.h"
 #include "graph/simplify.h"
 #include "profiler/verify/input_source.h"
@@ -231,7 +232,23 @@ Result<ExitCode> run_program(const RunOptions& options, api::Program program, co
   return right ? ExitCode::success : ExitCode::failure;
 }
 
-/// A package runs by the program that fits the GPU of --target, or an H100, best.
+/// The program of a package that fits the GPU of --target best, or else what --device names.
+Result<api::Program> program_of(const RunOptions& options, api::Package package) {
+  if (options.common.target.empty()) {
+    const std::optional<int> gpu = gpu_of(options);
+    STITCH_ASSIGN(
+        const client::OpenExecutor opened,
+        client::open_executor(gpu ? client::DeviceKind::cuda : client::DeviceKind::emulated, gpu.value_or(0)));
+    return client::program_for(std::move(package), *opened.executor);
+  }
+  STITCH_ASSIGN(const DeviceClass device, find_device_class(options.common.target));
+  const api::Compatibility found = api::compatibility(package, device.spec);
+  if (found.program < 0)
+    return make_error(ErrorKind::constraint, "the package is refused on {}: {}", device.spec.name, found.reason);
+  return std::move(package.programs[found.program]);
+}
+
+/// A package runs by one of its programs.
 Result<ExitCode> run_package(const RunOptions& options, std::string_view bytes, FileSystem& files) {
   if (options.whole || options.outline || !options.program.empty()) {
     return make_error(ErrorKind::invalid_argument, "{}: a package, and no model: it can be run and its steps checked",
@@ -239,13 +256,9 @@ Result<ExitCode> run_package(const RunOptions& options, std::string_view bytes, 
   }
   auto package = api::decode_package(bytes);
   if (!package) return package.error().within(options.model.string());
-  STITCH_ASSIGN(const DeviceClass device,
-                find_device_class(options.common.target.empty() ? "h100" : options.common.target));
-  const api::Compatibility found = api::compatibility(*package, device.spec);
-  if (found.program < 0)
-    return make_error(ErrorKind::constraint, "{}: refused on {}: {}", options.model.string(), device.spec.name,
-                      found.reason);
-  return run_program(options, std::move(package->programs[found.program]), nullptr, files);
+  auto program = program_of(options, *std::move(package));
+  if (!program) return program.error().within(options.model.string());
+  return run_program(options, *std::move(program), nullptr, files);
 }
 
 /// A program runs as it is: nothing is planned, and no compiler is needed.

@@ -1,5 +1,7 @@
 #include "client/client.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -145,11 +147,26 @@ Result<api::LookupAnswer> Client::look_up(const api::LookupRequest& request) {
   return ask<api::LookupAnswer>(std::move(call));
 }
 
+/// Whether a miss is to be predicted: not where the process replays what is stored.
+static bool predicts(const FetchOptions& options) {
+  const char* mode = std::getenv("STITCH_MODE");
+  return options.predict && (mode == nullptr || std::string_view(mode) != "replay");
+}
+
+api::LookupRequest request_for(const graph::Graph& fragment, const FetchOptions& options) {
+  api::LookupRequest request{fragment, options.name, options.deadline_ms, options.improve, options.device, {}};
+  request.fragment.constraints = fragment.constraints | options.constraints;
+  if (!predicts(options)) {
+    request.predict = false;
+    request.improve = false;
+  }
+  return request;
+}
+
 Result<api::LookupAnswer> Client::fetch(const graph::Graph& fragment, const FetchOptions& options) {
   using namespace std::chrono;
   const auto until = steady_clock::now() + milliseconds(options.deadline_ms);
-  api::LookupRequest request{fragment, options.name, options.deadline_ms, options.improve, options.device};
-  request.fragment.constraints = fragment.constraints | options.constraints;
+  api::LookupRequest request = request_for(fragment, options);
   while (true) {
     STITCH_ASSIGN(api::LookupAnswer answer, look_up(request));
     if (answer.plan) {
@@ -158,6 +175,11 @@ Result<api::LookupAnswer> Client::fetch(const graph::Graph& fragment, const Fetc
         return make_error(ErrorKind::corrupt, "plan {} is not one for this fragment", answer.plan->id.hex());
       }
       return answer;
+    }
+    if (!predicts(options)) {
+      return make_error(ErrorKind::not_found, "no plan for fragment {} is stored{}{}", answer.fragment.hex(),
+                        answer.closest_plan ? "; the nearest differs in " : "",
+                        answer.closest_plan ? fmt::to_string(fmt::join(answer.differed, ", ")) : "");
     }
     const auto left = duration_cast<milliseconds>(until - steady_clock::now()).count();
     if (left <= 0) {
@@ -201,8 +223,11 @@ Status Client::look_up_plans(api::Program& program, const FetchOptions& options)
     if (!fragment.plan) missing.push_back(&fragment);
   }
   // Begun, all of them, before any is waited for: the server predicts several at a time. What goes wrong shows below.
-  for (const api::ProgramFragment* fragment : missing)
-    (void)look_up({fragment->graph, options.name, 0, options.improve, options.device}).ok();
+  FetchOptions at_once = options;
+  at_once.deadline_ms = 0;
+  for (const api::ProgramFragment* fragment : missing) {
+    if (predicts(options)) (void)look_up(request_for(fragment->graph, at_once)).ok();
+  }
   for (api::ProgramFragment* fragment : missing) {
     FetchOptions left = options;
     left.deadline_ms = std::max<std::int64_t>(0, duration_cast<milliseconds>(until - steady_clock::now()).count());
@@ -229,6 +254,7 @@ Result<api::Program> Client::make_program(std::string model, const FetchOptions&
                 .content_type = "application/octet-stream",
                 .accept = std::string(cbor)};
   if (!options.products.empty()) call.target += "&products=" + encoded(options.products);
+  if (options.constraints.any()) call.target += fmt::format("&constraints={}", to_string(options.constraints));
   call.body = std::move(model);
   constexpr double longest_outline_seconds = 60;  // then the server gives it up
   call.timeout_seconds = options_.timeout_seconds + std::max(longest_outline_seconds, options.deadline_ms * 1e-3);

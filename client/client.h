@@ -35,8 +35,11 @@ struct ClientOptions {
 };
 
 struct FetchOptions {
-  std::int64_t deadline_ms = 10'000;    ///< how long to wait for a plan
-  bool improve = true;                  ///< let the server tune the fragment in the background when it must predict
+  std::int64_t deadline_ms = 10'000;  ///< how long to wait for a plan
+  bool improve = true;                ///< let the server tune the fragment in the background when it must predict
+  /// False: plans that are stored, or not_found at once; nothing is predicted or tuned for a miss. STITCH_MODE=replay
+  /// asks for that in all of a process.
+  bool predict = true;
   std::string name = {};                ///< for people: where the fragment comes from
   graph::Constraints constraints = {};  ///< of the plan, besides those of the fragment itself
   /// What the driver reports of the GPU that the plan is to run on; without it the plan is for the server's own target.
@@ -51,6 +54,9 @@ struct FetchedProgram {
   std::optional<api::Program> program;  ///< nothing: it is what the tag stands for
   std::string tag;                      ///< of the answer; another one when a plan, or the program, is another
 };
+
+/// A look-up as the options want it.
+api::LookupRequest request_for(const graph::Graph& fragment, const FetchOptions& options);
 
 /// A stitchd and what was fetched from it: looks plans up, fetches machine code, hands work in and follows it.
 ///

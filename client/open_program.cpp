@@ -2,7 +2,6 @@
 
 #include <cstring>
 
-#include "api/package_document.h"
 #include "base/device_class.h"
 #include "client/cuda_executor.h"
 #include "client/host_memory.h"
@@ -22,15 +21,20 @@ std::vector<graph::TensorType> types_of(const std::vector<api::ProgramPort>& por
 CudaExecutor* gpu_of(const OpenExecutor& executor) { return dynamic_cast<CudaExecutor*>(executor.executor.get()); }
 
 /// The document's program, or the one of a package for this device.
-Result<api::Program> choose_program(std::string_view document, const OpenExecutor& executor) {
+Result<api::Program> choose_program(std::string_view document, const Executor& executor) {
   if (!api::looks_like_package(document)) return api::decode_program(document, graph::Encoding::cbor);
   STITCH_ASSIGN(api::Package package, api::decode_package(document));
-  const std::optional<DeviceTraits> traits = executor.executor->traits();
-  if (!traits && gpu_of(executor) != nullptr) {
+  return program_for(std::move(package), executor);
+}
+
+}  // namespace
+
+Result<api::Program> program_for(api::Package package, const Executor& executor) {
+  const std::optional<DeviceTraits> traits = executor.traits();
+  if (!traits && dynamic_cast<const CudaExecutor*>(&executor) != nullptr) {
     return make_error(ErrorKind::unavailable,
                       "the driver does not say what this GPU is; open one of the package's programs");
   }
-  // The emulated device runs them all.
   STITCH_ASSIGN(const DeviceClass device, traits ? classify(*traits) : find_device_class("h100"));
   const api::Compatibility found = api::compatibility(package, device.spec);
   if (found.fitness == api::Compatibility::Fitness::refused)
@@ -38,11 +42,9 @@ Result<api::Program> choose_program(std::string_view document, const OpenExecuto
   return std::move(package.programs[found.program]);
 }
 
-}  // namespace
-
 Result<std::unique_ptr<OpenProgram>> OpenProgram::open(std::string_view document, DeviceKind kind, int ordinal) {
   STITCH_ASSIGN(OpenExecutor executor, open_executor(kind, ordinal));
-  STITCH_ASSIGN(api::Program program, choose_program(document, executor));
+  STITCH_ASSIGN(api::Program program, choose_program(document, *executor.executor));
   return open(std::move(program), std::move(executor));
 }
 

@@ -6,11 +6,17 @@
 #include <string_view>
 #include <vector>
 
+#include "api/package_document.h"
 #include "client/open_executor.h"
 #include "client/program.h"
 #include "client/stream_program.h"
 
 namespace stitch::client {
+
+/// The program of a package that fits what the executor runs on best: of the emulated device, which runs them all, that
+/// for an H100. Errors: unavailable (a GPU of which the driver does not say what it is), constraint (none fits, and
+/// why).
+Result<api::Program> program_for(api::Package package, const Executor& executor);
 
 /// A program with all that it runs on, in whichever way it runs there: on a GPU enqueued on a stream (StreamProgram),
 /// on the emulated device step by step on host memory (ProgramRunner), and so too on a GPU where a step needs the host

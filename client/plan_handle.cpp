@@ -111,7 +111,8 @@ void PlanHandle::put_in_use(std::shared_ptr<InUse> next, std::string why_none) {
 
 /// The plan in use was found to be wrong: another one, or none until there is one.
 Result<bool> PlanHandle::replace_withdrawn(const api::PromotionNotice& notice) {
-  api::LookupRequest request{fragment_, options_.name, 0, options_.improve, options_.device};
+  api::LookupRequest request = request_for(fragment_, options_);
+  request.deadline_ms = 0;
   STITCH_ASSIGN(api::LookupAnswer answer, client_.look_up(request));
   if (!answer.plan || answer.plan->id == *notice.previous) {
     put_in_use(nullptr, fmt::format("plan {} was withdrawn: {}", notice.previous->hex(), notice.reason));

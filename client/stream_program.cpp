@@ -1,5 +1,7 @@
 #include "client/stream_program.h"
 
+#include <cstdlib>
+
 #include "client/cuda_context.h"
 #include "client/device_steps.h"
 #include "client/matmul_library.h"
@@ -7,6 +9,13 @@
 #include "client/program_ports.h"
 
 namespace stitch::client {
+
+std::vector<std::string> StreamLibraries::usual_cublas_lt() {
+  std::vector<std::string> libraries = {"libcublasLt.so.13", "libcublasLt.so.12"};
+  const char* named = std::getenv("STITCH_CUBLAS_LT");
+  if (named != nullptr && *named != '\0') libraries.insert(libraries.begin(), named);
+  return libraries;
+}
 
 /// All that is on the device, and what is done with it.
 struct StreamProgram::Contents {

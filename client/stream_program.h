@@ -15,7 +15,11 @@ namespace stitch::client {
 
 /// Where NVIDIA's libraries are; the first that there is is taken.
 struct StreamLibraries {
-  std::vector<std::string> cublas_lt = {"libcublasLt.so.13", "libcublasLt.so.12"};
+  std::vector<std::string> cublas_lt = usual_cublas_lt();
+
+  /// STITCH_CUBLAS_LT where it is set (a file of a toolkit, or of PyPI's nvidia-cublas); then as the loader finds them,
+  /// those of the process first: libcublasLt.so.13 and .12.
+  static std::vector<std::string> usual_cublas_lt();
 };
 
 /// What a step of a program did in a timed run.

@@ -141,11 +141,13 @@ http::Reply submit_model(const Call& call) {
 }
 
 http::Reply outline_program(const Call& call) {
-  if (const Status known = only(call, {"name", "products"}); !known) return refusal(call, known.error());
+  if (const Status known = only(call, {"constraints", "name", "products"}); !known) return refusal(call, known.error());
+  const auto constraints = constraints_in_query(call);
+  if (!constraints) return refusal(call, constraints.error());
   const auto products = word_in_query(call, "products", tuning::products_of);
   if (!products) return refusal(call, products.error());
   const auto program =
-      call.service.outline(call.request.body, text_in_query(call, "name").value_or("model"), *products);
+      call.service.outline(call.request.body, text_in_query(call, "name").value_or("model"), *products, *constraints);
   if (!program) return refusal(call, program.error());
   http::Response response;
   response.content_type = http::content_type_of(call.answer_in);

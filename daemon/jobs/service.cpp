@@ -199,6 +199,10 @@ Result<std::variant<api::LookupAnswer, PendingLookup>> Service::begin_lookup(con
     }
     if (!job && job.error().kind != ErrorKind::resource_exhausted) return job.error();
   }
+  if (!request.predict.value_or(true)) {
+    metrics_.count_lookup(answer.source);
+    return Begun(std::move(answer));
+  }
   missed.until = arrived + std::chrono::milliseconds(request.deadline_ms);
   const auto flight =
       predictions_.join(planner.key_of(form.key),

@@ -146,7 +146,8 @@ class Service {
   /// format where the contents do not. Errors: those of import::import_bytes and tuning::outline_program; timeout (a
   /// minute), cancelled (the server stops); resource_exhausted (constants); those of the store.
   Result<api::Program> outline(std::string_view model, std::string_view name,
-                               std::optional<tuning::ProductsBy> products = {});
+                               std::optional<tuning::ProductsBy> products = {},
+                               const graph::Constraints& constraints = {});
   /// The program of a tuned model as it is sent, kept for as long as it is right.
   Result<ProgramAnswer> answer_program(const ProgramQuestion& question);
 

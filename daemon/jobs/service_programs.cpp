@@ -88,10 +88,12 @@ Result<api::Program> Service::program(const Sha256& model, bool with_code) {
 }
 
 Result<api::Program> Service::outline(std::string_view model, std::string_view name,
-                                      std::optional<tuning::ProductsBy> products) {
+                                      std::optional<tuning::ProductsBy> products,
+                                      const graph::Constraints& constraints) {
   if (model.empty()) return make_error(ErrorKind::invalid_argument, "the model is empty");
   const TimeBudget budget(longest_outline_s, stopping_.get_token());
   STITCH_ASSIGN(import::Imported imported, import::import_bytes(model, name));
+  imported.graph.constraints = imported.graph.constraints | constraints;
   STITCH_ASSIGN(const ConstantBudget::Hold constants, constants_.hold(imported.graph));
   auto program =
       tuning::outline_program(std::move(imported), tuner_,

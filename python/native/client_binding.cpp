@@ -40,7 +40,7 @@ struct Plan {
 };
 
 std::unique_ptr<Plan> fetch(const Client& client, const Fragment& fragment, const std::string& device, int ordinal,
-                            std::int64_t deadline_ms, bool improve) {
+                            std::int64_t deadline_ms, bool improve, const std::string& constraints, bool predict) {
   auto plan = std::make_unique<Plan>();
   plan->client = client.client;
   plan->executor = value_of(client::open_executor(value_of(device_kind(device)), ordinal));
@@ -48,6 +48,8 @@ std::unique_ptr<Plan> fetch(const Client& client, const Fragment& fragment, cons
   options.deadline_ms = deadline_ms;
   options.improve = improve;
   options.name = fragment.graph.name;
+  options.constraints = value_of(graph::parse_constraints(constraints));
+  options.predict = predict;
   plan->handle =
       value_of(client::PlanHandle::fetch(*plan->client, *plan->executor.executor, fragment.graph, std::move(options)));
   plan->parameters = plan->handle->parameters();
@@ -69,7 +71,8 @@ void launch(Plan& plan, const std::vector<std::uint64_t>& parameters, const std:
 }
 
 nb::bytes make_program(const Client& client, const Fragment& fragment, std::int64_t deadline_ms, bool improve,
-                       const std::string& products, const std::string& device, int ordinal) {
+                       const std::string& products, const std::string& device, int ordinal,
+                       const std::string& constraints, bool predict) {
   std::string document;
   {
     nb::gil_scoped_release released;
@@ -78,6 +81,8 @@ nb::bytes make_program(const Client& client, const Fragment& fragment, std::int6
     options.improve = improve;
     options.name = fragment.graph.name;
     options.products = products;
+    options.constraints = value_of(graph::parse_constraints(constraints));
+    options.predict = predict;
     options.device = value_of(client::open_executor(value_of(device_kind(device)), ordinal)).executor->traits();
     const api::Program program =
         value_of(client.client->make_program(graph::encode(fragment.graph, graph::Encoding::cbor), options));
@@ -133,10 +138,12 @@ void bind_client(nb::module_& module) {
            nb::arg("timeout_seconds") = 30.0, nb::call_guard<nb::gil_scoped_release>())
       .def_prop_ro("server_version", [](const Client& client) { return client.client->server().version; })
       .def("plan", &fetch, nb::arg("fragment"), nb::arg("device") = "emulated", nb::arg("ordinal") = 0,
-           nb::arg("deadline_ms") = 10'000, nb::arg("improve") = true, nb::call_guard<nb::gil_scoped_release>(),
+           nb::arg("deadline_ms") = 10'000, nb::arg("improve") = true, nb::arg("constraints") = "",
+           nb::arg("predict") = true, nb::call_guard<nb::gil_scoped_release>(),
            "Fetches a plan and loads it, waiting up to deadline_ms for the server to find or predict one")
       .def("make_program", &make_program, nb::arg("fragment"), nb::arg("deadline_ms") = 60'000,
            nb::arg("improve") = true, nb::arg("products") = "", nb::arg("device") = "emulated", nb::arg("ordinal") = 0,
+           nb::arg("constraints") = "", nb::arg("predict") = true,
            "The program of a whole graph as a CBOR document with its code inside, waiting up to deadline_ms for plans");
 
   nb::class_<Plan>(module, "Plan", "A loaded plan; runs follow one another.")

@@ -80,16 +80,21 @@ def plan(
     deadline_ms: int = 10_000,
     improve: bool = True,
     server: str | None = None,
+    constraints: str = "",
+    predict: bool = True,
 ) -> Plan:
     """A plan for a fragment, from a server's store or predicted.
 
     `source`: see `fragment`. `device`: "emulated" (host memory; checks every access) or "cuda". Waits up to
-    `deadline_ms`; with `improve` the server tunes the fragment in the background where it had to predict. Errors:
-    Unavailable (no server), Timeout (no plan yet), Unsupported.
+    `deadline_ms`; with `improve` the server tunes the fragment in the background where it had to predict.
+    `constraints`: on results, "deterministic" (equal inputs give equal bits), "batch_invariant" (a row's bits do not
+    depend on the others), or both with a comma. `predict=False` takes a plan that is stored or raises PlanMissing at once;
+    so does everything where STITCH_MODE=replay is set. Errors: Unavailable (no server), Timeout (no plan yet), PlanMissing,
+    Unsupported, InvalidArgument (a constraint that there is not).
     """
     read = fragment(source)
     client = _server.shared(server)
-    return Plan(client.plan(read, device, ordinal, deadline_ms, improve), read)
+    return Plan(client.plan(read, device, ordinal, deadline_ms, improve, constraints, predict), read)
 
 
 def _aligned(numpy, shape, dtype):

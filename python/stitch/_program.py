@@ -4,7 +4,7 @@ import dataclasses
 import os
 import pathlib
 
-from . import _native, _plan, _server, errors
+from . import _cublas, _native, _plan, _server, errors
 
 _FORMAT = b"stitch-program"
 
@@ -30,6 +30,8 @@ class Program:
 
     def __init__(self, document: bytes, device: str = "emulated", ordinal: int = 0):
         self._document = document
+        if device == "cuda":
+            _cublas.find()
         self._native = _native.Program(document, device, ordinal)
         self.inputs = _ports(self._native.inputs)
         self.outputs = _ports(self._native.outputs)
@@ -127,6 +129,8 @@ def program(
     improve: bool = True,
     server: str | None = None,
     products: str | None = None,
+    constraints: str = "",
+    predict: bool = True,
 ) -> Program:
     """A whole model, on host memory or on a GPU.
 
@@ -135,13 +139,20 @@ def program(
     and ours where a stream of a GPU has no library's call; the default on a GPU). `source`: a model as `stitch.fragment` takes it (ONNX, HLO text, a graph), or a program's file or bytes
     (`Program.save`, `stitch run --program`), which needs no server. Weights are inputs. Waits up to `deadline_ms` for
     plans; with `improve` the server tunes in the background what it had to predict. Errors: Unavailable (no server),
-    Timeout, Unsupported (an operator that nobody here computes; the message names it).
+    Timeout, Unsupported (an operator that nobody here computes; the message names it). `constraints` and `predict` are
+    as of `stitch.plan`; fragments without a plan are then computed by the reference evaluator.
     """
     document = _read(source)
     if document is None:
         products = products or ("stream" if device == "cuda" else "")
         fragment = _plan.fragment(source)
-        settings = {"products": products, "device": device, "ordinal": ordinal}
+        settings = {
+            "products": products,
+            "device": device,
+            "ordinal": ordinal,
+            "constraints": constraints,
+            "predict": predict,
+        }
         document = make(fragment, deadline_ms=deadline_ms, improve=improve, server=server, **settings)
     return Program(document, device, ordinal)
 

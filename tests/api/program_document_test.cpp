@@ -7,6 +7,8 @@
 #include <functional>
 
 #include "tests/api/example_fragment.h"
+#include "tests/graph/changed_field.h"
+#include "tests/graph/filled_record.h"
 
 namespace stitch::api {
 namespace {
@@ -87,6 +89,36 @@ TEST(ProgramDocumentTest, CodeUnderAnotherHashIsRefused) {
   ASSERT_FALSE(back.ok());
   EXPECT_EQ(back.error().kind, ErrorKind::corrupt);
   EXPECT_EQ(back.error().message, "artifacts: " + sha256("code").hex() + " is not the hash of its bytes");
+}
+
+TEST(ProgramDocumentTest, APlanOfWhichOneFieldIsAnotherIsRefused) {
+  Program program = three_steps();
+  program.fragments[0].plan = graph::filled<Plan>();
+  const Hash128 hash = hash_of_plans(program);
+  EXPECT_EQ(hash_of_plans(program), hash);
+  int fields = 0;
+  graph::for_each_changed_field(*program.fragments[0].plan, [&](const std::string& path, const Plan& plan) {
+    ++fields;
+    Program changed = program;
+    changed.fragments[0].plan = plan;
+    EXPECT_NE(hash_of_plans(changed), hash) << path;
+  });
+  EXPECT_GT(fields, 20);
+  // As a file that somebody edits.
+  program = three_steps();
+  std::string text = encode_program(program, graph::Encoding::json);
+  const std::string written = hash_of_plans(program).hex();
+  ASSERT_NE(text.find(written), std::string::npos);
+  text.replace(text.find(written), written.size(), Hash128{1, 2}.hex());
+  const auto back = decode_program(text, graph::Encoding::json);
+  ASSERT_FALSE(back.ok());
+  EXPECT_EQ(back.error().kind, ErrorKind::corrupt);
+  EXPECT_EQ(back.error().message, "plans_hash: the plans are not those that were written");
+  // Those of earlier versions have no such field.
+  const std::size_t field = text.find("\"plans_hash\"");
+  const std::size_t end = text.find(',', field);
+  text.erase(field, end + 1 - field);
+  EXPECT_TRUE(decode_program(text, graph::Encoding::json).ok());
 }
 
 TEST(ProgramDocumentTest, TheIdIsOfTheStructureAlone) {

@@ -45,6 +45,12 @@ TEST_F(PackageEmulated, RunsWithoutCompilerAndSaysWhereItWould) {
     EXPECT_EQ(ran.json()["steps"][0]["wrong"], 0);
   }
   EXPECT_FALSE(std::filesystem::exists(folder.at("none"))) << "nothing was compiled";
+  for (const char* gpu : {"h100", "l4"}) {
+    const Outcome ran = stitch_on_a_gpu({"run", file, "--device", "gpu:0", "--json"}, gpu);
+    ASSERT_EQ(ran.code, 0) << "the program of the GPU that is there: " << ran.err << ran.out;
+    EXPECT_EQ(ran.json()["on"], "a stream of gpu:0");
+  }
+  EXPECT_THAT(stitch_on_a_gpu({"run", file, "--device", "gpu:0"}, "t4").err, HasSubstr("refused on t4"));
   const Outcome refused = stitch({"run", file, "--target", "t4"});
   EXPECT_EQ(refused.code, 1);
   EXPECT_THAT(refused.err, HasSubstr("refused on t4"));

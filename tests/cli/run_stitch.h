@@ -45,6 +45,14 @@ inline Outcome stitch(std::vector<std::string> arguments) {
   return run(std::move(arguments));
 }
 
+/// The same on the emulated driver, which pretends to be such a GPU.
+inline Outcome stitch_on_a_gpu(std::vector<std::string> arguments, const std::string& gpu = "h100") {
+  std::vector<std::string> command = {"/usr/bin/env", "LD_LIBRARY_PATH=" STITCH_BINARY_DIR "/lib/emulated",
+                                      "STITCH_EMULATED_QUIET=1", "STITCH_EMULATED_DEVICE=" + gpu, stitch_program};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  return run(std::move(command));
+}
+
 /// Files of one test.
 class Folder : public TestFolder {
  public:

@@ -53,15 +53,9 @@ TEST_F(RunEmulated, ChecksEveryStepAndTheWholeModel) {
 
 /// The same on a GPU, the emulated one: fragments and the library's products on one stream.
 TEST_F(RunEmulated, RunsOnAStreamOfAGpu) {
-  const auto on_gpu = [&](std::vector<std::string> arguments) {
-    std::vector<std::string> command = {"/usr/bin/env", "LD_LIBRARY_PATH=" STITCH_BINARY_DIR "/lib/emulated",
-                                        "STITCH_EMULATED_QUIET=1", stitch_program};
-    command.insert(command.end(), arguments.begin(), arguments.end());
-    return run(std::move(command));
-  };
   const std::string program = folder.at("perceptron.stitch");
-  const Outcome outcome =
-      on_gpu({"run", model, "--device", "gpu:0", "--check-model", "--json", "--cache", cache, "--program", program});
+  const Outcome outcome = stitch_on_a_gpu(
+      {"run", model, "--device", "gpu:0", "--check-model", "--json", "--cache", cache, "--program", program});
   ASSERT_EQ(outcome.code, 0) << outcome.err << outcome.out;
   const json report = outcome.json();
   EXPECT_EQ(report["on"], "a stream of gpu:0");
@@ -74,12 +68,12 @@ TEST_F(RunEmulated, RunsOnAStreamOfAGpu) {
   EXPECT_THAT(report["library"].get<std::string>(), HasSubstr("cuBLASLt"));
   EXPECT_EQ(report["fallbacks"].size(), 0U);
   // Steps are checked on host memory, kernels on the GPU all the same.
-  const Outcome checked = on_gpu({"run", program, "--device", "gpu:0", "--check", "--json"});
+  const Outcome checked = stitch_on_a_gpu({"run", program, "--device", "gpu:0", "--check", "--json"});
   ASSERT_EQ(checked.code, 0) << checked.err << checked.out;
   EXPECT_EQ(checked.json()["on"], "gpu:0");
   EXPECT_EQ(checked.json()["why_by_steps"], "steps are checked");
   EXPECT_EQ(checked.json()["steps"][0]["compared"], 64);
-  const Outcome none = on_gpu({"run", program, "--device", "gpu:7"});
+  const Outcome none = stitch_on_a_gpu({"run", program, "--device", "gpu:7"});
   EXPECT_NE(none.code, 0);
   EXPECT_THAT(none.err, HasSubstr("cuDeviceGet"));
 }

@@ -42,6 +42,8 @@ TEST_F(ServeDaemon, AMissIsExplainedByTheServer) {
   EXPECT_EQ(nothing["found"], false);
   EXPECT_EQ(nothing["differs"][0]["field"], "fragment");
   EXPECT_EQ(stitch({"show", "jobs", "--server", address, "--json"}).json().size(), 0U) << "nothing is begun";
+  EXPECT_EQ(stitch({"show", "plans", "--server", address, "--json"}).json().size(), 0U) << "nothing is predicted";
+  EXPECT_EQ(explained(model)["found"], false) << "what is explained stays what it was";
   ASSERT_EQ(stitch({"tune", model, "--server", address}).code, 0);
   EXPECT_EQ(explained(model)["found"], true);
 

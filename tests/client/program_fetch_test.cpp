@@ -102,6 +102,48 @@ TEST_F(ProgramFetchDaemon, AModelThatWasNeverTunedHasAProgram) {
   expect_reference(model, **runner);
 }
 
+TEST_F(ProgramFetchDaemon, ConstraintsAreOfEveryFragment) {
+  const std::string bytes = graph::encode(model, graph::Encoding::cbor);
+  FetchOptions options{.deadline_ms = 120'000, .improve = false, .name = "layers.cbor"};
+  options.constraints.deterministic = true;
+  const auto made = client->make_program(bytes, options);
+  ASSERT_TRUE(made.ok()) << made.error().message;
+  ASSERT_FALSE(made->fragments.empty());
+  for (const api::ProgramFragment& fragment : made->fragments) {
+    EXPECT_TRUE(fragment.graph.constraints.deterministic);
+    EXPECT_TRUE(fragment.plan.has_value()) << fragment.why_none;
+  }
+}
+
+TEST_F(ProgramFetchDaemon, WhatIsReplayedIsStored) {
+  const graph::Graph fragment = tuning::samples::softmax(8, 72);
+  FetchOptions options{.deadline_ms = 120'000, .predict = false, .name = "replayed"};
+  const auto missed = client->fetch(fragment, options);
+  ASSERT_FALSE(missed.ok());
+  EXPECT_EQ(missed.error().kind, ErrorKind::not_found);
+  EXPECT_THAT(missed.error().message, HasSubstr("is stored"));
+  const std::string bytes = graph::encode(fragment, graph::Encoding::cbor);
+  const auto none = client->make_program(bytes, options);
+  ASSERT_TRUE(none.ok()) << none.error().message;
+  ASSERT_EQ(none->fragments.size(), 1U);
+  EXPECT_FALSE(none->fragments[0].plan);
+  EXPECT_THAT(none->fragments[0].why_none, HasSubstr("is stored"));
+  EXPECT_FALSE(client->fetch(fragment, options).ok()) << "asking twice predicts nothing either";
+
+  options.predict = true;
+  options.improve = false;
+  const auto predicted = client->fetch(fragment, options);
+  ASSERT_TRUE(predicted.ok()) << predicted.error().message;
+  ::setenv("STITCH_MODE", "replay", 1);  // by the environment, of whatever asks
+  const auto found = client->fetch(fragment, options);
+  const auto other = client->fetch(tuning::samples::softmax(8, 80), options);
+  ::unsetenv("STITCH_MODE");
+  ASSERT_TRUE(found.ok()) << found.error().message;
+  EXPECT_EQ(found->plan->id, predicted->plan->id);
+  ASSERT_FALSE(other.ok());
+  EXPECT_EQ(other.error().kind, ErrorKind::not_found);
+}
+
 TEST_F(ProgramFetchDaemon, WhoMultipliesMatricesCanBeSaid) {
   const std::string bytes = graph::encode(model, graph::Encoding::cbor);
   FetchOptions options{.deadline_ms = 120'000, .improve = false, .name = "layers.cbor"};

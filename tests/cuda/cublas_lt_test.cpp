@@ -4,8 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
 #if __has_include(<cublasLt.h>)
 #include <cublasLt.h>
 #endif
@@ -96,13 +94,11 @@ TEST(CublasLt, AnotherLibraryLacksItsFunctions) {
   EXPECT_THAT(api.error().message, HasSubstr("libc.so.6 has no cublasLtCreate"));
 }
 
-/// The real library (of a toolkit, or of PyPI's nvidia-cublas where STITCH_CUBLAS_LT names it) on a machine without a
-/// GPU, or with one.
+/// The real library, of a toolkit or of PyPI's packages, on a machine without a GPU, or with one.
 TEST(CublasLt, TheRealOneIsReadyOrSaysWhyNot) {
-  std::vector<std::string> libraries = {"libcublasLt.so.13", "libcublasLt.so.12",
-                                        STITCH_CUDA_LIBRARY_FOLDER "/libcublasLt.so.13",
-                                        STITCH_CUDA_LIBRARY_FOLDER "/libcublasLt.so.12"};
-  if (const char* named = std::getenv("STITCH_CUBLAS_LT")) libraries.insert(libraries.begin(), named);
+  const std::vector<std::string> libraries = {STITCH_CUDA_LIBRARY_FOLDER "/libcublasLt.so.13",
+                                              STITCH_CUDA_LIBRARY_FOLDER "/libcublasLt.so.12", STITCH_PYPI_CUBLAS_LT,
+                                              "libcublasLt.so.13", "libcublasLt.so.12"};
   const auto api = Api::load(libraries);
   if (!api) GTEST_SKIP() << api.error().message;
   EXPECT_GT((*api)->version(), 120000U);

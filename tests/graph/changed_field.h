@@ -79,6 +79,9 @@ class FieldChanger {
   void change(Sha256& value) {
     if (is_it()) value = sha256(value.hex());
   }
+  void change(TensorType& value) {
+    if (is_it()) value.dims.push_back(2);
+  }
   template <class T>
   void change(std::optional<T>& value) {
     if (!value) {
