@@ -144,7 +144,7 @@ def program(
     """
     document = _read(source)
     if document is None:
-        products = products or ("stream" if device == "cuda" else "")
+        products = products or default_products(device)
         fragment = _plan.fragment(source)
         settings = {
             "products": products,
@@ -155,6 +155,11 @@ def program(
         }
         document = make(fragment, deadline_ms=deadline_ms, improve=improve, server=server, **settings)
     return Program(document, device, ordinal)
+
+
+def default_products(device: str) -> str:
+    """Who multiplies matrices where nobody says it: on a GPU what its streams take, else as the server has it."""
+    return "stream" if device == "cuda" else ""
 
 
 def make(fragment, *, deadline_ms: int, improve: bool, server: str | None, **settings) -> bytes:

@@ -99,6 +99,16 @@ def test_a_fragment_tells_its_types():
     assert stitch.fragment(fragment.to_json()).results == fragment.results
 
 
+def test_constraints_make_another_plan():
+    free = stitch.plan(row_sums(16, 192))
+    fixed = stitch.plan(row_sums(16, 192), constraints="deterministic")
+    assert fixed.info["fragment"] != free.info["fragment"], "a constraint is part of what a plan is for"
+    x = numpy.random.default_rng(2).standard_normal((16, 192), "float32")
+    assert fixed.run(x).tobytes() == fixed.run(x).tobytes()
+    with pytest.raises(stitch.InvalidArgument, match="quick"):
+        stitch.plan(row_sums(), constraints="quick")
+
+
 def test_no_server_is_unavailable():
     with pytest.raises(stitch.Unavailable, match="nobody.sock"):
         stitch.plan(row_sums(), server="unix:///tmp/nobody.sock")

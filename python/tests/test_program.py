@@ -10,7 +10,7 @@ import numpy
 import pytest
 
 import stitch
-from stitch import _native
+from stitch import _cublas, _native
 
 HLO = """HloModule two_layers
 
@@ -226,3 +226,14 @@ def test_the_emulated_device_has_no_addresses(program):
         program.launch([16, 16, 16], [16, 16])
     with pytest.raises(stitch.InvalidArgument, match="list has no address"):
         program.launch([[1.0]] * 3, [16, 16])
+
+
+def test_cublas_of_a_python_package_is_found(monkeypatch):
+    packaged = _cublas._of_packages()
+    if not packaged:
+        pytest.skip("no nvidia-cublas is installed")
+    monkeypatch.delenv("STITCH_CUBLAS_LT", raising=False)
+    monkeypatch.setattr(_cublas, "_NAMES", tuple(pathlib.Path(file).name for file in packaged))
+    assert _cublas.find.__wrapped__() is not None
+    monkeypatch.setenv("STITCH_CUBLAS_LT", "libmine.so")
+    assert _cublas.find.__wrapped__() == "libmine.so"

@@ -41,10 +41,11 @@ class Prepared:
 class Model:
     """A file's bytes and the programs made of them, the latest used ones kept. Safe to use from several threads."""
 
-    def __init__(self, data: bytes, folder: pathlib.Path | None, options, initializers: dict):
+    def __init__(self, data: bytes, folder: pathlib.Path | None, options, initializers: dict, constraints: str = ""):
         self._data = data
         self._folder = folder
         self._options = options
+        self._constraints = constraints  # on results, as of stitch.program
         self._initializers = initializers
         self._level = 0  # of _KNOWN: which inputs' values the graph needs
         self._prepared: collections.OrderedDict = collections.OrderedDict()
@@ -159,7 +160,14 @@ class Model:
         options = self._options
         with translated():
             document = _program.make(
-                fragment, deadline_ms=options.deadline_ms, improve=options.improve, server=options.server
+                fragment,
+                deadline_ms=options.deadline_ms,
+                improve=options.improve,
+                server=options.server,
+                products=_program.default_products(options.device),
+                device=options.device,
+                ordinal=options.device_id,
+                constraints=self._constraints,
             )
             program = _program.Program(document, options.device, options.device_id)
         return Prepared(program, list(fragment.parameter_names), self._weights(fragment))

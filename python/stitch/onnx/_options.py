@@ -114,7 +114,8 @@ class _Entries:
 
 
 class SessionOptions(_Entries):
-    """As onnxruntime's. What is about its threads, arenas and passes is kept and changes nothing here."""
+    """As onnxruntime's. What is about its threads, arenas and passes is kept and changes nothing here; with
+    use_deterministic_compute equal inputs give equal bits."""
 
     _whose = "SessionOptions"
     _keys = (*_USED, *_NOTHING_HERE)
