@@ -10,6 +10,8 @@ import time
 from . import _native, _programs, errors
 
 _SCHEME = "unix://"
+_RESTART_SECONDS = 30.0
+
 _lock = threading.Lock()
 _clients: dict = {}
 
@@ -39,14 +41,62 @@ def connect(server: str | None = None, *, start: bool | None = None, timeout_sec
     return _native.Client(where, folder, timeout_seconds)
 
 
-def shared(server: str | None = None):
-    """The process's one client of a server."""
+class Shared:
+    """The process's client of one server. Where that has ended since, `connect` finds or starts another, and the call is
+    made again. It is started so only once in a while: a server that cannot run is not started by every call."""
+
+    def __init__(self, server: str | None):
+        self._server = server
+        self._lock = threading.Lock()
+        self._client = connect(server)
+        self._next_start = 0.0
+
+    def plan(self, *arguments, **settings):
+        return self._called("plan", arguments, settings)
+
+    def make_program(self, *arguments, **settings):
+        return self._called("make_program", arguments, settings)
+
+    def _called(self, name: str, arguments: tuple, settings: dict):
+        client = self._client
+        try:
+            return getattr(client, name)(*arguments, **settings)
+        except errors.Unavailable:
+            client = self._anew(client)
+        return getattr(client, name)(*arguments, **settings)
+
+    def _anew(self, lost):
+        with self._lock:
+            if self._client is lost:
+                self._client = self._connected()
+            return self._client
+
+    def _connected(self):
+        try:
+            return connect(self._server, start=False)
+        except errors.Unavailable:
+            if time.monotonic() < self._next_start:
+                raise
+            self._next_start = time.monotonic() + _RESTART_SECONDS
+            return connect(self._server)
+
+
+def shared(server: str | None = None) -> Shared:
+    """The process's one client of a server. Errors: Unavailable."""
     where = server or address()
     with _lock:
         key = (where, os.getpid())
         if key not in _clients:
-            _clients[key] = connect(server)
+            _clients[key] = Shared(server)
         return _clients[key]
+
+
+def _in_child() -> None:
+    global _lock
+    _lock = threading.Lock()  # a thread that is not there may hold the parent's
+
+
+os.register_at_fork(after_in_child=_in_child)
 
 
 def _start(socket: pathlib.Path, wait_seconds: float = 20.0) -> None:

@@ -1,6 +1,7 @@
 """What the back end did: counted for `report`, said once per reason."""
 
 import logging
+import os
 import threading
 
 log = logging.getLogger("stitch.torch")
@@ -19,6 +20,14 @@ class _Counts:
 
 
 _counts = _Counts()
+
+
+def _in_child() -> None:
+    global _lock
+    _lock = threading.Lock()  # a thread that is not there may hold the parent's
+
+
+os.register_at_fork(after_in_child=_in_child)
 
 
 def reset() -> None:

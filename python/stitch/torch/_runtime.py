@@ -1,6 +1,8 @@
 """Plans behind a graph's pieces: fetched aside, run when they are there."""
 
 import concurrent.futures
+import ctypes
+import os
 import threading
 import time
 import weakref
@@ -14,24 +16,55 @@ _FETCH_MS = 60_000
 _ATTEMPTS = 10
 _RETRY_SECONDS = 30.0
 
-_pool = concurrent.futures.ThreadPoolExecutor(max_workers=2, thread_name_prefix="stitch-fetch")
-_lock = threading.Lock()
 _slots: dict = {}
 _dead: dict = {}
-_unfinished: "weakref.WeakSet" = weakref.WeakSet()
+
+
+def _begin() -> None:
+    """What a process has of its own: a child has neither its parent's threads nor the locks that they held."""
+    global _pool, _lock, _unfinished
+    _pool = concurrent.futures.ThreadPoolExecutor(max_workers=2, thread_name_prefix="stitch-fetch")
+    _lock = threading.Lock()
+    _unfinished = weakref.WeakSet()
+
+
+_begin()
 
 
 class Slot:
     """The plan of one fragment, once it is there; equal pieces of all graphs share it."""
 
-    def __init__(self):
+    def __init__(self, document: str, settings, device: torch.device):
+        self._wanted = (document, settings, device)
+        self._begin()
+
+    def _begin(self) -> None:
         self.plan = None
         self.launches = self.bytes = 0
         self.done = threading.Event()
         self.launching = threading.Lock()  # guards what follows
         self.stream = None  # of its last launch on a GPU
+        self.asked = False
 
-    def fill(self, document: str, settings, device: torch.device) -> None:
+    def leave(self) -> None:
+        """In a forked child: the parent's plan is neither used nor ever freed, which would wait for a thread that is not
+        there. Whoever runs it next asks anew."""
+        if self.plan is not None:
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.plan))
+        self._begin()
+
+    def ask(self) -> None:
+        """Has the plan fetched aside, once."""
+        if self.asked:
+            return
+        with _lock:
+            if self.asked:
+                return
+            self.asked = True
+            _unfinished.add(self)
+            _pool.submit(self._fill, *self._wanted)
+
+    def _fill(self, document: str, settings, device: torch.device) -> None:
         try:
             self.plan = _fetch(document, settings, device)
             self.launches, self.bytes = self.plan.info["launches"], self.plan.info["bytes"]
@@ -70,10 +103,9 @@ def slot(document: str, settings, device: torch.device) -> Slot:
         found = _slots.get(key)
         # Where no plan came of it, the next compilation asks again.
         if found is None or (found.done.is_set() and found.plan is None):
-            found = _slots[key] = Slot()
-            _unfinished.add(found)
-            _pool.submit(found.fill, document, settings, device)
-        return found
+            found = _slots[key] = Slot(document, settings, device)
+    found.ask()
+    return found
 
 
 def wait(timeout_seconds: float | None = None) -> bool:
@@ -148,17 +180,21 @@ class Piece(torch.nn.Module):
     def forward(self, *arguments):
         plan = self._slot.plan
         if plan is None or self._broken:
+            self._slot.ask()
             _report.count("eager_calls")
             return self.operators(*arguments)
         run, empty = _run_on_host, torch.empty
         if self._device.type == "cuda":
             run, empty = _launch, cuda.empty
+        # Memory that there is not is PyTorch's error, which programs know how to take.
+        inputs = [_dense(argument) for argument in arguments]
         outputs = [empty(shape, dtype=dtype, device=self._device) for shape, dtype, _, _ in self._shapes]
         try:
-            run(self._slot, [_dense(argument) for argument in arguments], outputs, self._device)
-        except errors.Error as error:
+            run(self._slot, inputs, outputs, self._device)
+        except Exception as error:
             self._broken = True
-            _report.failed(f"run: {error.kind}", f"a plan did not run: {error}")
+            kind, of = (error.kind, "") if isinstance(error, errors.Error) else ("internal", f"{type(error).__name__}: ")
+            _report.failed(f"run: {kind}", f"a plan did not run: {of}{error}")
             return self.operators(*arguments)
         _report.ran(self._slot.launches, self._slot.bytes)
         outputs = [self._strided(output, i) for i, output in enumerate(outputs)]
@@ -180,10 +216,19 @@ def _is_dense(value) -> bool:
     return value.is_contiguous()
 
 
+def _in_child() -> None:
+    _begin()
+    for one in _slots.values():
+        one.leave()
+
+
+os.register_at_fork(after_in_child=_in_child)
+
+
 def counts() -> dict:
     """How many plans are there, on their way, and did not come."""
     with _lock:
         slots = list(_slots.values())
     ready = sum(one.plan is not None for one in slots)
-    pending = sum(not one.done.is_set() for one in slots)
+    pending = sum(one.asked and not one.done.is_set() for one in slots)
     return {"ready": ready, "pending": pending, "missing": len(slots) - ready - pending}

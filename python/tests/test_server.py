@@ -1,0 +1,55 @@
+"""The server that is started for the user: when it ends, and in processes that fork."""
+
+import os
+import signal
+import time
+
+import pytest
+from conftest import servers
+from test_client import row_sums
+
+import stitch
+from stitch import _server
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    """A folder of sockets and stores where no server runs yet."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setenv("STITCH_CACHE_DIR", str(tmp_path / "cache"))
+    (tmp_path / "cache").mkdir()
+    yield tmp_path
+    end(tmp_path)
+
+
+def end(folder) -> None:
+    for process in servers(folder):
+        os.kill(process, signal.SIGKILL)
+    while servers(folder):
+        time.sleep(0.01)
+
+
+def test_a_server_that_ended_is_started_again_but_not_by_every_call(own, monkeypatch):
+    stitch.plan(row_sums(rows=1))
+    end(own)
+    stitch.plan(row_sums(rows=2))
+    assert len(servers(own)) == 1
+    end(own)
+    with pytest.raises(stitch.Unavailable, match="no stitchd at"):
+        stitch.plan(row_sums(rows=3))
+    assert servers(own) == []
+    monkeypatch.setattr(_server.shared(), "_next_start", 0.0)
+    stitch.plan(row_sums(rows=4))
+    assert len(servers(own)) == 1
+
+
+def test_a_server_that_is_not_to_be_started_is_not(own, monkeypatch):
+    stitch.plan(row_sums(rows=1))
+    end(own)
+    monkeypatch.setenv("STITCH_START", "0")
+    with pytest.raises(stitch.Unavailable, match="no stitchd at"):
+        stitch.plan(row_sums(rows=2))
+    assert servers(own) == []
+    # Someone else starts it.
+    stitch.connect(start=True)
+    assert stitch.plan(row_sums(rows=2)).info["launches"] == 1

@@ -1,0 +1,105 @@
+"""What goes wrong around the back end must not break the program that it is in."""
+
+import logging
+import os
+import signal
+import time
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from test_server import end, own  # noqa: E402, F401
+from test_torch import EMULATED, fresh, run  # noqa: E402, F401
+
+import stitch.torch  # noqa: E402
+from stitch.torch import _runtime  # noqa: E402
+
+
+def result_of_child(function, seconds=60) -> str:
+    """What a function returns, or raises, in a forked child; "hangs" where that takes too long."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.write(writer, str(function()).encode())
+        except BaseException as error:
+            os.write(writer, f"{type(error).__name__}: {error}".encode())
+        finally:
+            os._exit(0)
+    os.close(writer)
+    last = time.monotonic() + seconds
+    while os.waitpid(child, os.WNOHANG)[0] == 0:
+        if time.monotonic() > last:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            return "hangs"
+        time.sleep(0.01)
+    return os.read(reader, 1 << 16).decode()
+
+
+def test_a_forked_child_compiles_and_runs_what_its_parent_compiled():
+    options = {**EMULATED, "deadline_ms": 30_000}
+    parents = torch.compile(lambda x: x * 6.5, backend="stitch", options=options)
+    x = torch.randn(8)
+    parents(x)
+
+    def child():
+        stitch.torch.reset()
+        torch.testing.assert_close(run(lambda x: (x * 7.5).exp(), x, options=options), (x * 7.5).exp())
+        torch.testing.assert_close(parents(x), x * 6.5)  # asks for its own plan
+        assert stitch.torch.wait(30)
+        torch.testing.assert_close(parents(x), x * 6.5)
+        return [stitch.torch.report()[name] for name in ("kernel_calls", "eager_calls", "failed")]
+
+    assert result_of_child(child) == "[2, 1, []]"
+    torch.testing.assert_close(parents(x), x * 6.5)
+    assert stitch.torch.report()["kernel_calls"] == 2
+
+
+def test_a_fork_takes_no_lock_along():
+    function = torch.compile(lambda x: x * 8.5, backend="stitch", options={**EMULATED, "deadline_ms": 30_000})
+    x = torch.randn(8)
+    function(x)
+    with _runtime._lock, stitch.torch._report._lock, stitch._server._lock:
+        assert result_of_child(lambda: function(x).equal(x * 8.5) and stitch.torch.wait(30)) == "True"
+
+
+def test_a_server_that_ended_is_started_by_the_next_compilation(own):  # noqa: F811
+    for scale in (9.5, 10.5):
+        x = torch.randn(4)
+        torch.testing.assert_close(run(lambda x: x * scale, x), x * scale)
+        end(own)
+        torch._dynamo.reset()
+    report = stitch.torch.report()
+    assert report["kernel_calls"] == 2 and report["failed"] == []
+
+
+@pytest.mark.parametrize("fault", [TypeError("no DLPack"), MemoryError("of the binding"), stitch.KernelError("a fault")])
+def test_any_fault_of_a_plan_leaves_it_to_pytorch_and_is_said_once(fault, monkeypatch, caplog):
+    function = torch.compile(lambda x: x * 11.5, backend="stitch", options=EMULATED)
+    x = torch.randn(4)
+    function(x)
+
+    def fails(slot, inputs, outputs, device):
+        raise fault
+
+    monkeypatch.setattr(_runtime, "_run_on_host", fails)
+    with caplog.at_level(logging.WARNING, "stitch.torch"):
+        for _ in range(2):
+            torch.testing.assert_close(function(x), x * 11.5)
+    said = [r.getMessage() for r in caplog.records if r.name == "stitch.torch"]
+    assert len(said) == 1 and str(fault) in said[0] and "PyTorch runs these operators instead" in said[0]
+
+
+def test_an_interrupt_is_the_users(monkeypatch):
+    function = torch.compile(lambda x: x * 12.5, backend="stitch", options=EMULATED)
+    x = torch.randn(4)
+    function(x)
+
+    def interrupted(slot, inputs, outputs, device):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_runtime, "_run_on_host", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        function(x)
