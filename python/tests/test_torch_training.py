@@ -77,3 +77,99 @@ def test_a_checkpoint_draws_the_same_mask_again():
     y = compiled(function)(x)
     y.sum().backward()
     assert torch.equal(x.grad != 0, y != 0)
+
+
+def losses_of(model, run, steps=2, parts=2) -> list:
+    """Of training steps whose gradients are accumulated over several parts of a batch."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    losses = []
+    for i in range(steps):
+        optimizer.zero_grad()
+        for part in range(parts):
+            torch.manual_seed(10 * i + part)
+            loss = run(torch.randn(4, 16)).square().sum()
+            (loss / parts).backward()
+            losses.append(loss.item())
+        optimizer.step()
+    return losses
+
+
+def test_gradients_accumulate():
+    model = Mlp()
+    other = copy.deepcopy(model)
+    assert losses_of(model, compiled(model)) == pytest.approx(losses_of(other, other), rel=1e-5)
+    assert stitch.torch.report()["eager_calls"] == 0
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_autocast_has_eagers_types_and_about_its_values(inside):
+    model = Mlp()
+    other = copy.deepcopy(model)
+    x = torch.randn(4, 16)
+
+    def gradients(of, run):
+        def cast(x):
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                return of(x)
+
+        if inside:
+            y = run(cast)(x)
+        else:
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                y = run(of)(x)
+        (y * torch.linspace(-1, 1, y.numel()).view_as(y)).sum().backward()
+        return [y.detach(), *(p.grad for p in of.parameters())]
+
+    ours, theirs = gradients(model, compiled), gradients(other, lambda of: of)
+    for one, right in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(one, right, rtol=0.05, atol=0.05 * right.abs().max().item())
+    report = stitch.torch.report()
+    assert report["kernel_calls"] > 0 and report["failed"] == [], report
+
+
+def test_a_stance_of_eager_is_kept():
+    function = compiled(lambda x: x * 13.5)
+    x = torch.randn(4)
+    with torch.compiler.set_stance("force_eager"):
+        assert torch.equal(function(x), x * 13.5)
+    assert stitch.torch.report()["graphs"] == 0
+    assert torch.equal(function(x), x * 13.5)
+    assert stitch.torch.report()["kernel_calls"] == 1
+
+
+def test_what_the_compiler_is_not_to_see_runs_between_our_pieces():
+    seen = []
+
+    @torch.compiler.disable
+    def unseen(x):
+        seen.append(type(x))
+        return x + 1
+
+    function = lambda x: unseen(x * 14.5) * 2  # noqa: E731
+    x = torch.randn(4)
+    torch.testing.assert_close(compiled(function)(x), (x * 14.5 + 1) * 2)
+    assert seen == [torch.Tensor] and stitch.torch.report()["kernel_calls"] == 2
+
+
+def test_one_graph_is_one_graph_or_an_error():
+    model = Block()
+    x = torch.randn(2, 5, 16)
+    whole = torch.compile(model, backend="stitch", fullgraph=True, options=EMULATED)
+    torch.testing.assert_close(whole(x), model(x), rtol=1e-5, atol=1e-5)
+    broken = torch.compile(lambda x: torch._dynamo.graph_break() or x, backend="stitch", fullgraph=True, options=EMULATED)
+    with pytest.raises(torch._dynamo.exc.Unsupported):
+        broken(x)
+
+
+def test_a_fused_optimizer_is_said_once(caplog):
+    model = Mlp()
+    model(torch.randn(4, 16)).sum().backward()
+    compiled(lambda x: x * 15.5)(torch.randn(4))
+    steps = [compiled(torch.optim.AdamW(model.parameters(), fused=fused).step) for fused in (True, False)]
+    with caplog.at_level(logging.WARNING, "stitch.torch"):
+        for _ in range(2):
+            steps[0]()
+        said = [r.getMessage() for r in caplog.records if r.name == "stitch.torch"]
+        steps[1]()
+    assert len(said) == 1 and "fused=True" in said[0]
+    assert [entry["kind"] for entry in stitch.torch.report()["failed"]] == ["optimizer"]

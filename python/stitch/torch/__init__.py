@@ -15,6 +15,8 @@ import time
 import torch
 from functorch.compile import min_cut_rematerialization_partition
 from torch._dynamo.backends.common import aot_autograd
+from torch._dynamo.callback import callback_handler
+from torch._dynamo.utils import counters
 from torch._functorch.aot_autograd import make_boxed_func
 from torch.fx.graph import _BoxedCodeGen
 from torch.utils.checkpoint import CheckpointPolicy
@@ -35,12 +37,34 @@ def report() -> dict:
     pieces that ran in our kernels and in PyTorch, `launches` and `bytes` what the former launched and moved; `plans`
     those that are there, on their way, missing.
     """
+    _say_what_is_not_traced()
     return {**_report.snapshot(), "plans": _runtime.counts()}
 
 
 def reset() -> None:
     """Begins the report's counts anew; plans stay."""
     _report.reset()
+
+
+_fused_steps = 0
+
+
+def _say_what_is_not_traced(_=None) -> None:
+    """Dynamo does not trace optimizers with fused=True: no back end is called, and only Dynamo's counters know."""
+    global _fused_steps
+    breaks = sum(count for what, count in counters["graph_break"].items() if "<function _fused_" in what)
+    if breaks > _fused_steps:
+        _report.failed("optimizer", "Dynamo does not trace torch.optim with fused=True (it does with foreach=True)")
+    _fused_steps = breaks
+
+
+def _follow_dynamo() -> None:
+    """Looks after every compilation of Dynamo's; torch._dynamo.reset() forgets who wanted to."""
+    if _say_what_is_not_traced not in callback_handler.end_callbacks:
+        callback_handler.register_end_callback(_say_what_is_not_traced)
+
+
+_follow_dynamo()
 
 
 def _refuse(reasons: dict) -> None:
@@ -129,6 +153,7 @@ def backend(graph_module, example_inputs, *, mode=None, options=None):
     `options`: see `list_options`; an unknown one is a ValueError that names the nearest. Modes are PyTorch's words.
     """
     settings = settings_of(mode, options)
+    _follow_dynamo()
     if settings.disable:
         return graph_module
     device = _device_of([*example_inputs, *graph_module.parameters(), *graph_module.buffers()])
