@@ -31,6 +31,7 @@ struct RunOptions {
   std::filesystem::path model, output, program, lock, write_lock;
   std::vector<std::string> inputs;
   std::uint64_t seed = 1;
+  std::string distribution = "mixed";
   tuning::ProductsBy products = tuning::ProductsBy::library;
   bool check = false, whole = false, outline = false, price = false;
 };
@@ -72,6 +73,10 @@ Status fill_from_file(std::string_view file, const graph::TensorType& type, std:
 Result<std::vector<client::HostMemory>> make_inputs(const RunOptions& options, const api::Program& program,
                                                     const FileSystem& files) {
   STITCH_ASSIGN(const auto named, input_files(options, program));
+  profiler::Distribution distribution = profiler::Distribution::mixed;
+  for (const profiler::Distribution each : profiler::default_distributions()) {
+    if (to_string(each) == options.distribution) distribution = each;
+  }
   std::vector<client::HostMemory> inputs;
   for (std::size_t p = 0; p < program.parameters.size(); ++p) {
     const api::ProgramPort& port = program.parameters[p];
@@ -84,7 +89,7 @@ Result<std::vector<client::HostMemory>> make_inputs(const RunOptions& options, c
     }
     std::optional<profiler::InputSource::Range> range;
     if (port.low && port.high) range = {*port.low, *port.high};
-    profiler::InputSource(port.type, profiler::Distribution::mixed, options.seed + p, range)(0, inputs.back().span());
+    profiler::InputSource(port.type, distribution, options.seed + p, range)(0, inputs.back().span());
   }
   return inputs;
 }
@@ -312,6 +317,12 @@ void add_run_command(CLI::App& app, ExitCode& code) {
   command->add_option("--output", options->output, "folder for the results, a NumPy file each");
   add_products_option(*command, options->products);
   command->add_option("--seed", options->seed, "of the inputs that no file gives")->capture_default_str();
+  const std::vector<profiler::Distribution> all = profiler::default_distributions();
+  std::vector<std::string> distributions(all.size());
+  std::ranges::transform(all, distributions.begin(), [](auto each) { return std::string(to_string(each)); });
+  command->add_option("--distribution", options->distribution, "of the same inputs' values")
+      ->check(CLI::IsMember(distributions))
+      ->capture_default_str();
   command->add_flag("--check", options->check, "compare every step with the float64 reference of what it was given");
   command->add_flag("--check-model", options->whole, "compare the results with the reference of the whole model");
   command->add_option("--program", options->program, "write the program here: FILE.json, or CBOR with its code inside");

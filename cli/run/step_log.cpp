@@ -85,6 +85,7 @@ Status compare_with_reference(const graph::Graph& graph, const std::vector<std::
   graph::EvaluateOptions options;
   options.bounds = true;
   options.error_model.serial_additions = std::max(options.error_model.serial_additions, serial);
+  options.error_model.flush_denormals = true;  // as verification allows it
   STITCH_ASSIGN(const auto reference, graph::evaluate(graph, arguments, options));
   for (std::size_t r = 0; r < results.size(); ++r) {
     const graph::TensorType& type = graph.type(graph.results()[r]);
