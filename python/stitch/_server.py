@@ -42,8 +42,8 @@ def connect(server: str | None = None, *, start: bool | None = None, timeout_sec
 
 
 class Shared:
-    """The process's client of one server. Where that has ended since, `connect` finds or starts another, and the call is
-    made again. It is started so only once in a while: a server that cannot run is not started by every call."""
+    """The process's client of one server. Where that has ended since, `connect` finds or starts another, and the call
+    is made again. It is started so only once in a while: a server that cannot run is not started by every call."""
 
     def __init__(self, server: str | None):
         self._server = server

@@ -103,8 +103,8 @@ def _compile(graph_module: torch.fx.GraphModule, settings: Settings):
 
 
 def _boxed(graph_module: torch.fx.GraphModule):
-    """A graph as AOTAutograd calls it, with one list that the graph's code empties: of what it was given, the graph alone
-    is left to hold it, and frees it after its last use."""
+    """A graph as AOTAutograd calls it, with one list that the graph's code empties: the graph alone is left to hold what
+    it was given, and frees it after its last use."""
     graph_module.graph.set_codegen(_BoxedCodeGen())
     graph_module.recompile()
 
@@ -139,8 +139,8 @@ def _copied(graph: torch.fx.Graph) -> torch.fx.Graph:
 
 
 def _partition_of_both(joint, inputs, **options):
-    """Forward and backward of a joint graph, by PyTorch's cut. Of random numbers that cut knows only some not to be drawn
-    twice, and where it is to save memory (activation_memory_budget) it would draw dropout's masks anew."""
+    """Forward and backward of a joint graph, by PyTorch's cut. That knows only of some random numbers that they must not
+    be drawn twice, and where it is to save memory (activation_memory_budget) would draw dropout's masks anew."""
     for node in joint.graph.nodes:
         if torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
             node.meta.setdefault("recompute", CheckpointPolicy.MUST_SAVE)

@@ -47,8 +47,8 @@ class Slot:
         self.asked = False
 
     def leave(self) -> None:
-        """In a forked child: the parent's plan is neither used nor ever freed, which would wait for a thread that is not
-        there. Whoever runs it next asks anew."""
+        """In a forked child: the parent's plan is neither used nor ever freed, which would wait for a thread that is
+        not there. Whoever runs it next asks anew."""
         if self.plan is not None:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.plan))
         self._begin()
@@ -193,8 +193,9 @@ class Piece(torch.nn.Module):
             run(self._slot, inputs, outputs, self._device)
         except Exception as error:
             self._broken = True
-            kind, of = (error.kind, "") if isinstance(error, errors.Error) else ("internal", f"{type(error).__name__}: ")
-            _report.failed(f"run: {kind}", f"a plan did not run: {of}{error}")
+            ours = isinstance(error, errors.Error)
+            what = str(error) if ours else f"{type(error).__name__}: {error}"
+            _report.failed(f"run: {error.kind if ours else 'internal'}", f"a plan did not run: {what}")
             return self.operators(*arguments)
         _report.ran(self._slot.launches, self._slot.bytes)
         outputs = [self._strided(output, i) for i, output in enumerate(outputs)]
