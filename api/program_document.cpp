@@ -98,12 +98,22 @@ std::string_view kind_of(const ProgramStep& step) {
   return names[step.work.index()];
 }
 
-std::vector<Sha256> code_of(const Plan& plan) {
+std::string_view to_string(CodeInside code) {
+  constexpr std::array<std::string_view, 4> names = {"none", "ptx", "cubin", "all"};
+  const auto index = static_cast<std::size_t>(code);
+  return index < names.size() ? names[index] : "unknown";
+}
+
+std::optional<CodeInside> code_inside(std::string_view word) { return graph::fields::value_named<CodeInside>(word); }
+
+std::vector<Sha256> code_of(const Plan& plan, CodeInside which) {
   std::vector<Sha256> code;
+  const auto add = [&](CodeInside kind, const Sha256& hash) {
+    if ((which == kind || which == CodeInside::all) && std::ranges::count(code, hash) == 0) code.push_back(hash);
+  };
   for (const KernelLaunch& launch : plan.launches) {
-    for (const Sha256& hash : {launch.cubin, launch.ptx}) {
-      if (std::ranges::count(code, hash) == 0) code.push_back(hash);
-    }
+    add(CodeInside::cubin, launch.cubin);
+    add(CodeInside::ptx, launch.ptx);
   }
   return code;
 }

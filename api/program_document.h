@@ -143,8 +143,14 @@ std::string_view to_string(ProgramValue::Storage storage);
 /// "fragment", "library", "loop", "branch", "copy", "foreign"
 std::string_view kind_of(const ProgramStep& step);
 
+/// Which code of its plans is inside a program. A GPU that it was planned for runs cubins, others PTX; the emulated
+/// device runs PTX.
+enum class CodeInside : std::uint8_t { none, ptx, cubin, all };
+std::string_view to_string(CodeInside code);
+std::optional<CodeInside> code_inside(std::string_view word);
+
 /// The code that the plan's launches name, in their order, each once: for a launch the cubin, then the PTX.
-std::vector<Sha256> code_of(const Plan& plan);
+std::vector<Sha256> code_of(const Plan& plan, CodeInside which = CodeInside::all);
 
 /// The id that a program has by its contents.
 Hash128 identity_of(const Program& program);

@@ -196,15 +196,21 @@ Result<api::Plan> Client::plan(const Hash128& id) {
   return ask<api::Plan>({.target = fmt::format("/v1/plans/{}", id.hex())});
 }
 
-Result<api::Program> Client::program(const Sha256& model, bool with_code) {
-  STITCH_ASSIGN(FetchedProgram fetched, program_unless(model, {}, with_code));
+/// Servers of earlier versions know 1.
+static std::string code_query(api::CodeInside inside) {
+  if (inside == api::CodeInside::none) return "";
+  return inside == api::CodeInside::all ? "?code=1" : fmt::format("?code={}", to_string(inside));
+}
+
+Result<api::Program> Client::program(const Sha256& model, api::CodeInside inside) {
+  STITCH_ASSIGN(FetchedProgram fetched, program_unless(model, {}, inside));
   if (!fetched.program)
     return make_error(ErrorKind::corrupt, "program of {}: not modified, and never sent", model.hex());
   return *std::move(fetched.program);
 }
 
-Result<FetchedProgram> Client::program_unless(const Sha256& model, std::string_view tag, bool with_code) {
-  HttpCall call{.target = fmt::format("/v1/programs/{}{}", model.hex(), with_code ? "?code=1" : ""),
+Result<FetchedProgram> Client::program_unless(const Sha256& model, std::string_view tag, api::CodeInside inside) {
+  HttpCall call{.target = fmt::format("/v1/programs/{}{}", model.hex(), code_query(inside)),
                 .accept = std::string(cbor),
                 .if_none_match = std::string(tag)};
   call.timeout_seconds = options_.timeout_seconds;

@@ -87,13 +87,14 @@ class Client {
 
   /// The program of a model that was tuned on the server, with the plans that are served of its fragments at this
   /// moment, in one request. `model`: its key, which is the SHA-256 of the model's bytes (under constraints what
-  /// Submitted::subject says). `with_code`: all code is inside, so that a ProgramRunner (client/program.h) needs
-  /// nothing more; otherwise it takes it from `artifact`. Asked again when Client::promotions tells of a fragment of
-  /// it, it has the better plan, under the same id. Errors: not_found; those of api::decode_program.
-  Result<api::Program> program(const Sha256& model, bool with_code = true);
+  /// Submitted::subject says). `inside`: with all code a ProgramRunner (client/program.h) needs nothing more
+  /// whatever it runs on, with none it takes it from `artifact`. Asked again when Client::promotions tells of a
+  /// fragment of it, it has the better plan, under the same id. Errors: not_found; those of api::decode_program.
+  Result<api::Program> program(const Sha256& model, api::CodeInside inside = api::CodeInside::all);
   /// The same where it differs from what an earlier fetch brought under this tag (FetchedProgram::tag; empty: none);
   /// otherwise a few hundred bytes tell that it does not. For whoever asks again and again.
-  Result<FetchedProgram> program_unless(const Sha256& model, std::string_view tag, bool with_code = true);
+  Result<FetchedProgram> program_unless(const Sha256& model, std::string_view tag,
+                                        api::CodeInside inside = api::CodeInside::all);
 
   /// The program of a model or graph that need not have been tuned (what import::import_bytes reads; the ending of
   /// `name` tells the format where the contents do not), its code inside. Fragments that the server has no plan for are

@@ -68,9 +68,11 @@ Status start_from_server(const StartupOptions& options, const FileSystem& files,
   phases.end("read");
   STITCH_ASSIGN(const auto server, connect(options.server));
   phases.end("connect");
-  STITCH_ASSIGN(client::FetchedProgram fetched, server->program_unless(key, {}));
+  // What the device that it is loaded on runs.
+  constexpr auto emulated = api::CodeInside::ptx;
+  STITCH_ASSIGN(client::FetchedProgram fetched, server->program_unless(key, {}, emulated));
   phases.end("fetch");
-  STITCH_TRY(server->program_unless(key, fetched.tag));
+  STITCH_TRY(server->program_unless(key, fetched.tag, emulated));
   phases.end("ask again");
   if (!fetched.program) return make_error(ErrorKind::corrupt, "{}: no program came", options.server);
   describe(*fetched.program, report);

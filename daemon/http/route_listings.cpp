@@ -105,15 +105,22 @@ http::Reply list_programs(const Call& call) {
   return page_answer(call, call.service.store().list_programs(text_in_query(call, "name"), *page));
 }
 
+/// Its words; 0 and 1 are none and all, as before there were others.
+static std::optional<api::CodeInside> code_in_words(std::string_view word) {
+  if (word == "0") return api::CodeInside::none;
+  return word == "1" ? api::CodeInside::all : api::code_inside(word);
+}
+
 http::Reply get_program(const Call& call) {
   if (const Status known = only(call, {"code"}); !known) return refusal(call, known.error());
   const auto key = content_name_in_path(call, "key");
   if (!key) return refusal(call, key.error());
-  const auto code = number_in_query(call, "code", 0, 1, 0);
-  if (!code) return refusal(call, code.error());
-  if (*code == 1 && call.answer_in != graph::Encoding::cbor)
+  const auto asked = word_in_query(call, "code", code_in_words);
+  if (!asked) return refusal(call, asked.error());
+  const api::CodeInside code = asked->value_or(api::CodeInside::none);
+  if (code != api::CodeInside::none && call.answer_in != graph::Encoding::cbor)
     return refusal(call, make_error(ErrorKind::invalid_argument, "query: code: it travels in CBOR only"));
-  const auto program = call.service.answer_program({*key, *code == 1, call.answer_in});
+  const auto program = call.service.answer_program({*key, code, call.answer_in});
   if (!program) return refusal(call, program.error());
   http::Response response;
   response.content_type = http::content_type_of(call.answer_in);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "api/program_document.h"
 #include "base/sha256.h"
 #include "db/store.h"
 #include "graph/codec/encoding.h"
@@ -17,7 +18,7 @@ namespace stitch::daemon {
 /// What is asked for with `GET /v1/programs/{key}`: all that its answer depends on besides the store.
 struct ProgramQuestion {
   Sha256 model;
-  bool with_code = false;
+  api::CodeInside code = api::CodeInside::none;
   graph::Encoding encoding = graph::Encoding::json;
 
   bool operator==(const ProgramQuestion&) const = default;

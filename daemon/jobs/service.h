@@ -136,10 +136,10 @@ class Service {
   Result<api::JobStatus> cancel(std::int64_t id);
 
   /// The program of a model that was tuned here for the server's own target, with the plans that are served of its
-  /// fragments at this moment; a fragment without one says why. `with_code`: their code is inside. Errors: not_found
-  /// (no such model, or its job has not ended); unavailable (damaged code, which a job makes again); constraint (more
-  /// code than an answer may have); those of the store.
-  Result<api::Program> program(const Sha256& model, bool with_code);
+  /// fragments at this moment; a fragment without one says why. `inside`: the code that comes with them. Errors:
+  /// not_found (no such model, or its job has not ended); unavailable (damaged code, which a job makes again);
+  /// constraint (more code than an answer may have); those of the store.
+  Result<api::Program> program(const Sha256& model, api::CodeInside inside);
   /// The program of a model, or of a graph, that need not have been tuned, with the plans that are served of its
   /// fragments at this moment and without code. Nothing is stored, and nothing begun: who wants plans for the others
   /// looks them up. `products`: who multiplies matrices; the tuner's own choice if that is not said. `name` tells the

@@ -61,7 +61,7 @@ Status Service::add_plan(api::ProgramFragment& fragment) const {
   return {};
 }
 
-Result<api::Program> Service::program(const Sha256& model, bool with_code) {
+Result<api::Program> Service::program(const Sha256& model, api::CodeInside inside) {
   STITCH_ASSIGN(const db::ProgramRecord record, store_.get_program(model, tuner_.target().device));
   auto program = api::decode_program(record.document, graph::Encoding::cbor);
   if (!program) return Error{ErrorKind::corrupt, program.error().message}.within("stored program");
@@ -70,8 +70,8 @@ Result<api::Program> Service::program(const Sha256& model, bool with_code) {
   std::int64_t code = 0;
   for (api::ProgramFragment& fragment : program->fragments) {
     STITCH_TRY(add_plan(fragment));
-    if (!with_code || !fragment.plan) continue;
-    for (const Sha256& hash : api::code_of(*fragment.plan)) {
+    if (!fragment.plan) continue;
+    for (const Sha256& hash : api::code_of(*fragment.plan, inside)) {
       if (!known.insert(hash).second) continue;
       auto artifact = store_.get_artifact(hash);
       if (!artifact && artifact.error().kind == ErrorKind::corrupt) return mend(hash, artifact.error());
@@ -111,7 +111,7 @@ Result<api::Program> Service::outline(std::string_view model, std::string_view n
 Result<ProgramAnswer> Service::answer_program(const ProgramQuestion& question) {
   if (auto kept = programs_.find(question)) return *std::move(kept);
   const auto begun = store_.version();
-  STITCH_ASSIGN(const api::Program made, program(question.model, question.with_code));
+  STITCH_ASSIGN(const api::Program made, program(question.model, question.code));
   ProgramAnswer answer;
   answer.body = std::make_shared<const std::string>(api::encode_program(made, question.encoding));
   answer.tag = sha256(*answer.body).hex();

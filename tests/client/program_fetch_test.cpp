@@ -232,10 +232,16 @@ TEST_F(ProgramFetchDaemon, OneRequestHasAllAndItRunsWithoutTheServer) {
     EXPECT_GT(fragment.plan->verified_share, 0);
   }
   EXPECT_GE(fetched->artifacts.size(), 6U) << "PTX and cubin of each";
-  const auto lean = client->program(key, false);
+  const auto lean = client->program(key, api::CodeInside::none);
   ASSERT_TRUE(lean.ok());
   EXPECT_EQ(lean->id, fetched->id);
   EXPECT_EQ(lean->artifacts.size(), 0U);
+  auto assembly = client->program(key, api::CodeInside::ptx);
+  ASSERT_TRUE(assembly.ok());
+  EXPECT_EQ(assembly->id, fetched->id);
+  EXPECT_LT(assembly->artifacts.size(), fetched->artifacts.size());
+  EXPECT_EQ(client->program(key, api::CodeInside::cubin)->artifacts.size() + assembly->artifacts.size(),
+            fetched->artifacts.size());
 
   EXPECT_TRUE(daemon.terminate().success());
   profiler::EmulatedDevice device;
@@ -244,6 +250,7 @@ TEST_F(ProgramFetchDaemon, OneRequestHasAllAndItRunsWithoutTheServer) {
   ASSERT_TRUE(runner.ok()) << runner.error().message;
   EXPECT_EQ((*runner)->fallbacks().size(), 0U);
   expect_reference(model, **runner);
+  EXPECT_TRUE(ProgramRunner::open(*std::move(assembly), executor).ok()) << "PTX is what the emulated device runs";
   EXPECT_FALSE(ProgramRunner::open(*lean, executor).ok()) << "there is no code, and nobody to ask";
 }
 
@@ -278,7 +285,7 @@ TEST_F(ProgramFetchDaemon, WhoHasItIsToldSoUntilAPlanIsAnother) {
   ASSERT_TRUE(again.ok()) << again.error().message;
   EXPECT_FALSE(again->program);
   EXPECT_EQ(again->tag, first->tag);
-  const auto lean = client->program_unless(key, first->tag, false);
+  const auto lean = client->program_unless(key, first->tag, api::CodeInside::none);
   ASSERT_TRUE(lean.ok());
   EXPECT_TRUE(lean->program) << "without code it is another answer";
 

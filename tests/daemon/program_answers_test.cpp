@@ -50,7 +50,9 @@ class ProgramAnswersTest : public testing::Test {
   static ProgramAnswer answer(const std::string& body) {
     return {std::make_shared<const std::string>(body), sha256(body).hex()};
   }
-  ProgramQuestion question(bool with_code = false) const { return {model_, with_code, graph::Encoding::cbor}; }
+  ProgramQuestion question(bool with_code = false) const {
+    return {model_, with_code ? api::CodeInside::all : api::CodeInside::none, graph::Encoding::cbor};
+  }
   void keep(ProgramAnswers& answers, const ProgramQuestion& asked, const std::string& body) const {
     answers.keep(asked, store_->version(), {{fragment_.key, samples::target()}}, answer(body));
   }
