@@ -11,6 +11,7 @@ from test_torch import EMULATED, Block, Mlp, fresh  # noqa: E402, F401
 from torch.autograd import profiler  # noqa: E402
 
 import stitch.torch  # noqa: E402
+from stitch.torch import _runtime  # noqa: E402
 
 
 def compiled(function, **options):
@@ -175,3 +176,22 @@ def test_a_fused_optimizer_is_said_once(caplog):
         steps[1]()
     assert len(said) == 1 and "fused=True" in said[0]
     assert [entry["kind"] for entry in stitch.torch.report()["failed"]] == ["optimizer"]
+
+
+def test_what_is_deterministic_for_pytorch_is_for_our_plans():
+    def function(x, index):
+        return torch.zeros(4, 24).index_add(0, index, x.exp())
+
+    x, index = torch.randn(500, 24), torch.randint(0, 4, (500,))
+    compiled(function)(x, index)
+    before = set(_runtime._slots)
+    torch.use_deterministic_algorithms(True)
+    try:
+        torch._dynamo.reset()
+        run = compiled(function)
+        assert torch.equal(run(x, index), run(x, index))
+    finally:
+        torch.use_deterministic_algorithms(False)
+    asked = set(_runtime._slots) - before
+    assert asked and all(key[-1] == "deterministic" for key in asked)
+    assert all(_runtime._slots[key].plan is not None for key in asked)

@@ -34,8 +34,8 @@ _begin()
 class Slot:
     """The plan of one fragment, once it is there; equal pieces of all graphs share it."""
 
-    def __init__(self, document: str, settings, device: torch.device):
-        self._wanted = (document, settings, device)
+    def __init__(self, document: str, settings, device: torch.device, constraints: str):
+        self._wanted = (document, settings, device, constraints)
         self._begin()
 
     def _begin(self) -> None:
@@ -64,9 +64,10 @@ class Slot:
             _unfinished.add(self)
             _pool.submit(self._fill, *self._wanted)
 
-    def _fill(self, document: str, settings, device: torch.device) -> None:
+    def _fill(self, *wanted) -> None:
+        settings = wanted[1]
         try:
-            self.plan = _fetch(document, settings, device)
+            self.plan = _fetch(*wanted)
             self.launches, self.bytes = self.plan.info["launches"], self.plan.info["bytes"]
             if settings.improve:
                 self.plan.watch()
@@ -81,7 +82,7 @@ class Slot:
             self.done.set()
 
 
-def _fetch(document: str, settings, device: torch.device):
+def _fetch(document: str, settings, device: torch.device, constraints: str):
     if time.monotonic() - _dead.get(settings.server, -_RETRY_SECONDS) < _RETRY_SECONDS:
         raise errors.Unavailable("the server did not answer a moment ago")
     fragment = _native.read_aten(document)
@@ -89,7 +90,7 @@ def _fetch(document: str, settings, device: torch.device):
     place = ("cuda", device.index or 0) if device.type == "cuda" else (settings.device, 0)
     for attempt in range(_ATTEMPTS):
         try:
-            return client.plan(fragment, *place, _FETCH_MS, settings.improve)
+            return client.plan(fragment, *place, _FETCH_MS, settings.improve, constraints)
         except errors.Timeout:
             if attempt + 1 == _ATTEMPTS:
                 raise
@@ -98,12 +99,14 @@ def _fetch(document: str, settings, device: torch.device):
 
 def slot(document: str, settings, device: torch.device) -> Slot:
     """The slot of a document; whoever asks first has it fetched. Of a plan on a GPU each of them has its own."""
-    key = (settings.server, settings.device, device, document)
+    # What was asked of PyTorch when it compiled is asked of the plan.
+    constraints = "deterministic" if torch.are_deterministic_algorithms_enabled() else ""
+    key = (settings.server, settings.device, device, document, constraints)
     with _lock:
         found = _slots.get(key)
         # Where no plan came of it, the next compilation asks again.
         if found is None or (found.done.is_set() and found.plan is None):
-            found = _slots[key] = Slot(document, settings, device)
+            found = _slots[key] = Slot(document, settings, device, constraints)
     found.ask()
     return found
 
