@@ -63,6 +63,15 @@ class Plan:
         self._native.run([_dense(array) for array in arrays], results)
         return results[0] if len(results) == 1 else tuple(results)
 
+    def launch(self, inputs, outputs, stream: int = 0) -> None:
+        """Enqueues it on a stream of a GPU and does not wait.
+
+        `inputs`, `outputs`: one each in the fragment's order, as `stitch.Program.launch` takes them. `stream`: a
+        CUstream's handle. Launches of one plan must be ordered on the device. Errors: Unsupported (the emulated
+        device), InvalidArgument, KernelError.
+        """
+        self._native.launch([_address(array) for array in inputs], [_address(array) for array in outputs], stream)
+
     def check_for_update(self, wait_ms: int = 0) -> bool:
         """Swaps in a better plan if the server has one by now; whether it did."""
         return self._native.check_for_update(wait_ms)
@@ -95,6 +104,21 @@ def plan(
     read = fragment(source)
     client = _server.shared(server)
     return Plan(client.plan(read, device, ordinal, deadline_ms, improve, constraints, predict), read)
+
+
+def _address(array) -> int:
+    if isinstance(array, int):
+        return array
+    interface = getattr(array, "__cuda_array_interface__", None)
+    if interface is not None:
+        if interface.get("strides") is not None:
+            raise errors.InvalidArgument("an array is not dense and row-major: make it contiguous")
+        return interface["data"][0]
+    if hasattr(array, "data_ptr"):
+        if not array.is_contiguous():
+            raise errors.InvalidArgument("a tensor is not dense and row-major: make it contiguous")
+        return array.data_ptr()
+    raise errors.InvalidArgument(f"{type(array).__name__} has no address in device memory")
 
 
 def _aligned(numpy, shape, dtype):

@@ -67,7 +67,7 @@ class Program:
         on the device. Errors: Unsupported (the
         emulated device; a step that needs the host, which the message names), InvalidArgument, KernelError.
         """
-        self._native.launch([_address(array) for array in inputs], [_address(array) for array in outputs], stream)
+        self._native.launch([_plan._address(array) for array in inputs], [_plan._address(array) for array in outputs], stream)
 
     def _by_name(self, given: dict) -> list:
         names = [port.name for port in self.inputs]
@@ -89,21 +89,6 @@ class Program:
         new = path.with_name(f"{path.name}.{os.getpid()}.new")
         new.write_bytes(self._document)
         new.replace(path)
-
-
-def _address(array) -> int:
-    if isinstance(array, int):
-        return array
-    interface = getattr(array, "__cuda_array_interface__", None)
-    if interface is not None:
-        if interface.get("strides") is not None:
-            raise errors.InvalidArgument("an array is not dense and row-major: make it contiguous")
-        return interface["data"][0]
-    if hasattr(array, "data_ptr"):
-        if not array.is_contiguous():
-            raise errors.InvalidArgument("a tensor is not dense and row-major: make it contiguous")
-        return array.data_ptr()
-    raise errors.InvalidArgument(f"{type(array).__name__} has no address in device memory")
 
 
 def _read(source) -> bytes | None:

@@ -192,6 +192,16 @@ for address, expected in zip(addresses[3:], by_host):
     call("cuMemcpyDtoH_v2", ctypes.c_void_p(found.ctypes.data), ctypes.c_uint64(address), ctypes.c_size_t(found.nbytes))
     numpy.testing.assert_array_equal(found, expected)
 
+# A plan by itself, on the same memory.
+fragment = {"format": "stitch-graph", "version": 1, "name": "exp", "nodes": [
+    {"op": "parameter", "attributes": {"type": "f32[24]"}}, {"op": "exp", "operands": [0]}], "results": [1]}
+plan = stitch.plan(fragment, device="cuda", improve=False, deadline_ms=600_000, server=server)
+plan.launch([addresses[2]], [addresses[1]])
+call("cuCtxSynchronize")
+found = numpy.empty(24, "float32")
+call("cuMemcpyDtoH_v2", ctypes.c_void_p(found.ctypes.data), ctypes.c_uint64(addresses[1]), ctypes.c_size_t(found.nbytes))
+numpy.testing.assert_allclose(found, numpy.exp(arrays[2].astype("f8")), rtol=1e-5)
+
 # Kernels of ours in the library's place.
 own = stitch.program(path, device="cuda", improve=False, deadline_ms=600_000, server=server, products="ours")
 assert own.info["can_launch"] and own.info["library"] == "no library calls" and "library" not in own.info["steps"]
