@@ -10,6 +10,8 @@
 #include "python/native/xla_handler.h"
 
 NB_MODULE(_native, module) {
+  // PyTorch and our own tables keep compiled functions, and so plans, until the interpreter is gone: no news to a user.
+  nanobind::set_leak_warnings(false);
   module.attr("version") = std::string_view(stitch::tool_version).data();
   stitch::python::translate_failures(module);
   stitch::python::bind_fragment(module);

@@ -3,6 +3,8 @@
 import logging
 import os
 import signal
+import subprocess
+import sys
 import time
 
 import pytest
@@ -103,3 +105,14 @@ def test_an_interrupt_is_the_users(monkeypatch):
     monkeypatch.setattr(_runtime, "_run_on_host", interrupted)
     with pytest.raises(KeyboardInterrupt):
         function(x)
+
+
+def test_nothing_is_said_when_a_program_ends(tmp_path):
+    script = tmp_path / "program.py"
+    script.write_text(
+        "import torch, stitch.torch\n"
+        f"run = torch.compile(lambda x: (x * 2).exp(), backend='stitch', options={EMULATED!r})\n"
+        "assert run(torch.ones(4)).shape == (4,) and stitch.torch.report()['kernel_calls'] == 1\n"
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "") and "leaked" not in done.stderr, done.stderr
