@@ -116,3 +116,17 @@ def test_nothing_is_said_when_a_program_ends(tmp_path):
     )
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "") and "leaked" not in done.stderr, done.stderr
+
+
+def test_pytorchs_traces_and_logs_have_our_plans(tmp_path):
+    script = tmp_path / "program.py"
+    script.write_text(
+        "import torch, stitch.torch\n"
+        f"torch.compile(lambda x: (x * 3).exp(), backend='stitch', options={EMULATED!r})(torch.ones(5))\n"
+    )
+    environment = dict(os.environ, TORCH_TRACE=str(tmp_path / "trace"), TORCH_LOGS="stitch.torch")
+    done = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "pieces of ours in a graph: [{" in done.stderr
+    text = "".join(file.read_text() for file in (tmp_path / "trace").glob("*.log"))
+    assert '"stitch_plans"' in text and '"launches": 1' in text

@@ -10,6 +10,7 @@ Memory-intensive operators run in Stitch's kernels; matrix products, convolution
 that is not supported stay PyTorch's calls, and are said once per reason. docs/pytorch.md has the whole.
 """
 
+import json
 import time
 
 import torch
@@ -18,6 +19,7 @@ from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.callback import callback_handler
 from torch._dynamo.utils import counters
 from torch._functorch.aot_autograd import make_boxed_func
+from torch._logging import trace_structured
 from torch.fx.graph import _BoxedCodeGen
 from torch.utils.checkpoint import CheckpointPolicy
 
@@ -99,7 +101,19 @@ def _compile(graph_module: torch.fx.GraphModule, settings: Settings):
     end = time.monotonic() + settings.deadline_ms / 1000
     for piece in pieces:
         piece.ready(max(0.0, end - time.monotonic()))
+    _trace(pieces, reasons)
     return graph_module
+
+
+def _trace(pieces: list, reasons: dict) -> None:
+    """For who reads PyTorch's traces (tlparse) and logs (TORCH_LOGS="stitch.torch"): what became of a graph."""
+    plans = [piece.describe() for piece in pieces]
+    _report.log.info("pieces of ours in a graph: %s", plans)
+    trace_structured(
+        "artifact",
+        metadata_fn=lambda: {"name": "stitch_plans", "encoding": "json"},
+        payload_fn=lambda: json.dumps({"plans": plans, "left_to_pytorch": reasons}, default=str),
+    )
 
 
 def _boxed(graph_module: torch.fx.GraphModule):

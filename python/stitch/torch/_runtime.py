@@ -177,6 +177,14 @@ class Piece(torch.nn.Module):
         self._slot = slot(_document.of_module(operators), settings, device)
         self._broken = False
 
+    def describe(self) -> dict:
+        """The plan as it is now, or that it is still to come."""
+        plan = self._slot.plan
+        if plan is None:
+            return {"plan": None, "operators": len(self.operators.graph.nodes)}
+        info = plan.info
+        return {name: info[name] for name in ("id", "fragment", "label", "launches", "bytes", "predicted_us")}
+
     def ready(self, seconds: float) -> bool:
         return self._slot.done.wait(seconds)
 
