@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "api/program_lock.h"
 #include "client/open_program.h"
 #include "python/native/arrays.h"
 #include "python/native/device_kind.h"
@@ -96,6 +97,9 @@ void bind_program(nb::module_& module) {
       .def_prop_ro("inputs", [](const OpenProgram& program) { return ports_of(program.program().parameters); })
       .def_prop_ro("outputs", [](const OpenProgram& program) { return ports_of(program.program().results); })
       .def_prop_ro("info", &program_info)
+      .def_prop_ro("lock", [](const OpenProgram& program) { return api::lock_of(program.program()); })
+      .def("check_lock",
+           [](const OpenProgram& program, const std::string& lock) { check(api::check_lock(lock, program.program())); })
       .def("run", &run_on_arrays, nb::arg("inputs"), nb::arg("outputs"),
            "Runs on arrays of the host (DLPack), dense and row-major, and waits")
       .def("launch", &launch_program, nb::arg("inputs"), nb::arg("outputs"), nb::arg("stream") = 0,

@@ -16,6 +16,7 @@ from ._program import Port, Program, program
 from ._server import connect
 from .errors import (
     CompatibilityError,
+    ConstraintError,
     CorruptError,
     Error,
     InvalidArgument,
@@ -30,6 +31,7 @@ from .errors import (
 
 __all__ = [
     "CompatibilityError",
+    "ConstraintError",
     "CorruptError",
     "Error",
     "Fragment",

@@ -42,6 +42,11 @@ class Program:
         evaluator computes for want of anything else (`fallbacks`: step and reason)."""
         return self._native.info
 
+    def lock(self) -> str:
+        """The ids of its plans and the hashes of their code as text for version control, without times: equal plans,
+        equal text. What `stitch run --write-lock` writes; `stitch.program(lock=)` accepts nothing else."""
+        return self._native.lock
+
     def run(self, *arrays, out=None):
         """Runs on arrays of the host and waits.
 
@@ -116,6 +121,7 @@ def program(
     products: str | None = None,
     constraints: str = "",
     predict: bool = True,
+    lock: str | os.PathLike | None = None,
 ) -> Program:
     """A whole model, on host memory or on a GPU.
 
@@ -125,7 +131,8 @@ def program(
     (`Program.save`, `stitch run --program`), which needs no server. Weights are inputs. Waits up to `deadline_ms` for
     plans; with `improve` the server tunes in the background what it had to predict. Errors: Unavailable (no server),
     Timeout, Unsupported (an operator that nobody here computes; the message names it). `constraints` and `predict` are
-    as of `stitch.plan`; fragments without a plan are then computed by the reference evaluator.
+    as of `stitch.plan`; fragments without a plan are then computed by the reference evaluator. `lock`: a file that
+    `Program.lock` was written to; a program of other plans is a ConstraintError, which names the first.
     """
     document = _read(source)
     if document is None:
@@ -139,7 +146,10 @@ def program(
             "predict": predict,
         }
         document = make(fragment, deadline_ms=deadline_ms, improve=improve, server=server, **settings)
-    return Program(document, device, ordinal)
+    program = Program(document, device, ordinal)
+    if lock is not None:
+        program._native.check_lock(pathlib.Path(lock).read_text(encoding="utf-8"))
+    return program
 
 
 def default_products(device: str) -> str:

@@ -37,6 +37,12 @@ class CompatibilityError(Error):
     kind = "version_mismatch"
 
 
+class ConstraintError(Error):
+    """What was asked for cannot be had: a package for other GPUs, a program that is not what its lock says."""
+
+    kind = "constraint"
+
+
 class CorruptError(Error):
     """Stored data that do not match their checksum."""
 
@@ -75,6 +81,7 @@ _CLASSES = {
         Unsupported,
         PlanMissing,
         CompatibilityError,
+        ConstraintError,
         CorruptError,
         ResourceExhausted,
         Timeout,

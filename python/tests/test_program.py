@@ -225,6 +225,18 @@ def test_a_program_runs_on_a_stream(program, tmp_path):
     assert done.returncode == 0 and "launched" in done.stdout, done.stderr
 
 
+def test_a_lock_is_kept_to(program, tmp_path):
+    lock, file = tmp_path / "two_layers.lock", tmp_path / "two_layers.program"
+    lock.write_text(program.lock())
+    assert program.lock().startswith("stitch-lock 1\nprogram ") and program.info["id"] in program.lock()
+    program.save(file)
+    assert stitch.program(file, lock=lock).lock() == program.lock()
+    plan = program.lock().split("plan ")[1].split()[0]
+    lock.write_text(program.lock().replace(plan, "0" * len(plan)))
+    with pytest.raises(stitch.ConstraintError, match=plan):
+        stitch.program(file, lock=lock)
+
+
 def test_the_emulated_device_has_no_addresses(program):
     with pytest.raises(stitch.Unsupported, match="no addresses to launch with"):
         program.launch([16, 16, 16], [16, 16])
