@@ -1,6 +1,8 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
 
 #include "cli/session.h"
 
@@ -23,6 +25,9 @@ void add_serve_command(CLI::App& app, ExitCode& code);
 void add_show_command(CLI::App& app, ExitCode& code);
 void add_transfer_commands(CLI::App& app, ExitCode& code);  ///< export, import
 void add_prune_command(CLI::App& app, ExitCode& code);
+void add_env_command(CLI::App& app, ExitCode& code);
+/// Names that begin like ours in the environment and that nothing of ours reads.
+std::vector<std::string> unknown_variables();
 /// `program`: what followed --run on the command line (cli/emulate_program.h).
 void add_emulate_command(CLI::App& app, ExitCode& code, std::vector<std::string> program);
 void add_evaluate_command(CLI::App& app, ExitCode& code);

@@ -37,6 +37,10 @@ int main(int argc, char** argv) {
   add_verify_command(app, code);
   add_transfer_commands(app, code);
   add_prune_command(app, code);
+  add_env_command(app, code);
+  for (const std::string& name : unknown_variables())
+    std::fprintf(stderr, "stitch: %s is set, and nothing here reads it (stitch env lists what is read)\n",
+                 name.c_str());
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

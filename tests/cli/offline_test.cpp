@@ -241,5 +241,25 @@ TEST_F(OfflineEmulated, ExplainSaysWhyAndWhatWasCounted) {
   EXPECT_EQ(stitch({"explain", model, "--fragment", "nothing"}).code, 3);
 }
 
+TEST(Environment, VariablesAreListedAndTyposNamed) {
+  const auto with = [](const std::string& variable, std::vector<std::string> arguments) {
+    std::vector<std::string> command = {"/usr/bin/env", variable, stitch_program};
+    command.insert(command.end(), arguments.begin(), arguments.end());
+    return run(std::move(command));
+  };
+  const Outcome listed = with("STITCH_MODE=replay", {"env", "--json"});
+  ASSERT_EQ(listed.code, 0) << listed.err;
+  EXPECT_EQ(listed.err, "");
+  const json document = listed.json();
+  EXPECT_TRUE(document["unknown"].empty());
+  bool found = false;
+  for (const json& each : document["variables"]) found |= each["name"] == "STITCH_MODE" && each["value"] == "replay";
+  EXPECT_TRUE(found);
+  const Outcome typo = with("STITCH_MODES=replay", {"env"});
+  EXPECT_THAT(typo.out, HasSubstr("STITCH_MODES             is set and read by nobody here"));
+  EXPECT_THAT(with("STITCH_MOD=replay", {"show", "plans", "--db", "/nowhere/s.db"}).err,
+              HasSubstr("stitch: STITCH_MOD is set, and nothing here reads it"));
+}
+
 }  // namespace
 }  // namespace stitch::cli
