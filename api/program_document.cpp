@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <span>
 
 #include "api/message_fields.h"
 #include "graph/codec/codec.h"
 #include "graph/codec/document_reader.h"
 #include "graph/codec/document_writer.h"
-#include "graph/codec/field_hasher.h"
 
 // Programs as documents and back. What must hold between the fields is checked in api/program_check.cpp.
 namespace stitch::api {
@@ -128,20 +129,55 @@ Hash128 identity_of(const Program& program) {
   return hasher.finish();
 }
 
-Hash128 hash_of_plans(const Program& program) {
+namespace {
+
+/// All that a document's value says, whatever it was written in.
+void hash_value(const Json& value, Hasher& hasher) {
+  if (value.is_object()) {
+    hasher.integer(value.size());
+    for (const auto& [name, member] : value.items()) hash_value(member, hasher.text(name));
+  } else if (value.is_array()) {
+    hasher.integer(value.size());
+    for (const Json& element : value) hash_value(element, hasher);
+  } else if (value.is_string()) {
+    hasher.text(value.get_ref<const std::string&>());
+  } else if (value.is_binary()) {
+    const auto& bytes = value.get_binary();
+    hasher.bytes(std::as_bytes(std::span(bytes)));
+  } else if (value.is_number_float()) {
+    hasher.integer(std::bit_cast<std::uint64_t>(value.get<double>()));
+  } else if (value.is_number()) {
+    hasher.integer(value.is_number_unsigned() ? value.get<std::uint64_t>()
+                                              : static_cast<std::uint64_t>(value.get<std::int64_t>()));
+  } else {
+    hasher.text(value.is_null() ? "null" : value.get<bool>() ? "true" : "false");
+  }
+}
+
+/// Of the fragments' keys and plans as a document has them: fields that a reader does not know, or that an earlier
+/// writer did not write, are hashed as they stand there.
+Hash128 hash_of_plans(const Json& document) {
   Hasher hasher;
-  graph::fields::FieldHasher fields(hasher);
-  for (const ProgramFragment& fragment : program.fragments) fields("key", fragment.key)("plan", fragment.plan);
+  const auto fragments = document.find("fragments");
+  if (fragments == document.end() || !fragments->is_array()) return hasher.finish();
+  for (const Json& fragment : *fragments) {
+    for (const char* name : {"key", "plan"}) {
+      hash_value(fragment.is_object() && fragment.contains(name) ? fragment[name] : Json(), hasher.text(name));
+    }
+  }
   return hasher.finish();
 }
+
+}  // namespace
 
 std::string encode_program(const Program& program, graph::Encoding encoding) {
   Writer writer({.encoding = encoding});
   writer("format", std::string(program_format_name))("version", program_format_version);
-  writer("plans_hash", hash_of_plans(program));
   visit_fields(writer, program);
   if (encoding == graph::Encoding::cbor) writer("artifacts", program.artifacts);
-  return encode_document(std::move(writer).finish(), encoding);
+  Json document = std::move(writer).finish();
+  document["plans_hash"] = hash_of_plans(document).hex();
+  return encode_document(document, encoding);
 }
 
 Result<Program> decode_program(std::string_view bytes, graph::Encoding encoding) {
@@ -151,6 +187,10 @@ Result<Program> decode_program(std::string_view bytes, graph::Encoding encoding)
   if (!document.contains("version") || document["version"] != program_format_version) {
     return make_error(ErrorKind::version_mismatch, "a program of another version than {}", program_format_version);
   }
+  // Programs of earlier versions have none.
+  if (const auto hash = document.find("plans_hash");
+      hash != document.end() && *hash != Json(hash_of_plans(document).hex()))
+    return make_error(ErrorKind::corrupt, "plans_hash: the plans are not those that were written");
   Program program;
   STITCH_TRY(graph::fields::read_document(document, program));
   if (document.contains("artifacts"))
@@ -159,10 +199,6 @@ Result<Program> decode_program(std::string_view bytes, graph::Encoding encoding)
     if (sha256(artifact.bytes) != artifact.hash)
       return make_error(ErrorKind::corrupt, "artifacts: {} is not the hash of its bytes", artifact.hash.hex());
   }
-  // Programs of earlier versions have none.
-  if (const auto hash = document.find("plans_hash");
-      hash != document.end() && *hash != Json(hash_of_plans(program).hex()))
-    return make_error(ErrorKind::corrupt, "plans_hash: the plans are not those that were written");
   STITCH_TRY(check_program(program));
   if (identity_of(program) != program.id)
     return make_error(ErrorKind::corrupt, "id: {} is not that of the program's contents", program.id.hex());

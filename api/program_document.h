@@ -156,10 +156,6 @@ std::vector<Sha256> code_of(const Plan& plan, CodeInside which = CodeInside::all
 Hash128 identity_of(const Program& program);
 
 /// Artifacts are bytes: a package is CBOR, and JSON leaves them out.
-/// Of every plan that it has, by its fragment: two programs of one id that run the same code, launch by launch, have
-/// the same.
-Hash128 hash_of_plans(const Program& program);
-
 std::string encode_program(const Program& program, graph::Encoding encoding);
 /// Untrusted bytes to a program that can be run without looking again. Errors: version_mismatch (another format or
 /// version), parse (names the field), corrupt (its id is not that of its contents, its

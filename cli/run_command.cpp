@@ -1,6 +1,4 @@
-#include <charconv>
 #include <cstdio>
-#include <limits>
 #include <map>
 
 #include "api/package_document.h"
@@ -20,6 +18,7 @@
 #include "client/stream_program.h"
 #include "graph/simplify.h"
 #include "profiler/verify/input_source.h"
+#include "tuning/devices/device_set.h"
 #include "tuning/programs/model_program.h"
 #include "tuning/programs/program_price.h"
 
@@ -176,14 +175,7 @@ Status compare_with_lock(const RunOptions& options, const api::Program& program,
 bool is_program(std::string_view bytes) { return bytes.find(api::program_format_name) != std::string_view::npos; }
 
 /// The number of the GPU that --device names; nothing: the emulated device.
-std::optional<int> gpu_of(const RunOptions& options) {
-  constexpr std::string_view prefix = "gpu:";
-  const std::string& name = options.common.device;
-  if (!name.starts_with(prefix)) return std::nullopt;
-  int number = std::numeric_limits<int>::max();  // which no GPU has
-  std::from_chars(name.data() + prefix.size(), name.data() + name.size(), number);
-  return number;
-}
+std::optional<int> gpu_of(const RunOptions& options) { return tuning::gpu_number(options.common.device); }
 
 /// On the emulated device step by step; on a GPU on a stream, or, where that cannot be and where steps are checked,
 /// step by step on host memory.
@@ -337,7 +329,10 @@ void add_run_command(CLI::App& app, ExitCode& code) {
   outline->excludes("--check")->excludes("--check-model")->excludes("--output")->excludes("--input");
   command->callback([options, command, &code] {
     // By default a GPU gets a program that its stream takes.
-    if (command->count("--products") == 0 && gpu_of(*options)) options->products = tuning::ProductsBy::stream;
+    if (command->count("--products") == 0 && gpu_of(*options)) {
+      const bool library = client::StreamLibraries().are_there();
+      options->products = library ? tuning::ProductsBy::stream : tuning::ProductsBy::ours;
+    }
     const Result<ExitCode> result = run(*options);
     code = result ? *result : report(result.error(), options->common.json);
   });

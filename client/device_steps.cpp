@@ -86,8 +86,7 @@ class Unfolding {
   void add_call(const api::LibraryStep& call, const ProgramStep& step, const Places& memory, Steps& steps) {
     if (const Status& covered = calls_[call.call].covered; !covered) {
       return refuse(
-          fmt::format("{} is a library's call ({}); programs made with --products stream have a kernel for it",
-                      program_.calls[call.call].description, covered.error().message));
+          fmt::format("{} is a library's call: {}", program_.calls[call.call].description, covered.error().message));
     }
     if (calls_[call.call].launches == 0) return;  // of nothing
     CallStep work{call.call, {}, memory[step.results[0]], {}};

@@ -59,7 +59,7 @@ std::int64_t bytes_of(const DeviceStep& step);
 
 /// What a library makes of one of a program's calls.
 struct DeviceCall {
-  Status covered;             ///< whether it computes it
+  Status covered;             ///< whether it computes it; an error is unsupported, and says how there is a way
   std::int64_t launches = 0;  ///< how often it is called for one
 };
 

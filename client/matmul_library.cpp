@@ -13,8 +13,6 @@ using graph::DType;
 using graph::StridedMatmul;
 
 constexpr int the_result = -1, nobody = -2;
-/// One call of a program becomes no more calls of the library.
-constexpr std::int64_t most_calls = 4096;
 
 Result<lt::DataType> data_type(DType dtype) {
   switch (dtype) {
@@ -147,6 +145,8 @@ Status MatmulLibrary::choose_algorithm(Product& product, const std::array<Matrix
                        "cublasLtMatmulPreferenceSetAttribute");
   };
   STITCH_TRY(set(lt::PreferenceAttribute::max_workspace_bytes, std::uint64_t{most_workspace_bytes}));
+  // Parts of a sum that several blocks make are added in the type that products are summed in, not in the result's.
+  STITCH_TRY(set(lt::PreferenceAttribute::reduction_schemes, lt::reduction_in_compute_type));
   STITCH_TRY(set(lt::PreferenceAttribute::min_alignment_a, matrices[a].alignment()));
   STITCH_TRY(set(lt::PreferenceAttribute::min_alignment_b, matrices[b].alignment()));
   STITCH_TRY(set(lt::PreferenceAttribute::min_alignment_c, matrices[c].alignment()));
@@ -178,8 +178,6 @@ Status MatmulLibrary::make_ready(Product& product, const StridedMatmul& matmul) 
   const StridedMatmul::Matrix& added = matmul.addend ? *matmul.addend : out;
   // A result by rows is the transpose of one by columns: Dᵀ = Bᵀ·Aᵀ, whose rows are what a bias is added along.
   const bool by_rows = (out.column_stride == 1 || n == 1) && (added.column_stride == 1 || n == 1);
-  if (!by_rows && matmul.bias)
-    return make_error(ErrorKind::unsupported, "a bias along the columns of a result that is written by columns");
   const auto straight = [](const StridedMatmul::Matrix& from, std::int64_t rows, std::int64_t columns) {
     return Matrix::of(from, rows, columns, from.row_stride, from.column_stride);
   };
@@ -199,9 +197,7 @@ Status MatmulLibrary::make_ready(Product& product, const StridedMatmul& matmul) 
   const std::size_t batch =
       std::ranges::max_element(matmul.loops) - matmul.loops.begin();  // their number, where there are none
   const std::int64_t batches = matmul.loops.empty() ? 1 : matmul.loops[batch];
-  const std::int64_t calls = matmul.products() / batches;
-  if (calls > most_calls) return make_error(ErrorKind::unsupported, "{} products with strides of their own", calls);
-  for (std::int64_t call = 0; call < calls; ++call) {
+  for (std::int64_t call = 0; call < matmul.calls(); ++call) {
     std::array<std::int64_t, 5> offset{};
     for (const Operand of : {a, b, c, d, bias}) {
       Matrix& matrix = matrices[of];

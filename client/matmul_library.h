@@ -31,8 +31,7 @@ class MatmulLibrary {
 
   /// "cuBLASLt 13.0.0"
   [[nodiscard]] std::string name() const;
-  /// Makes a product ready; its number. Error: unsupported (the library says that it has none for it, a bias that it
-  /// would add to the other dimension, too many products for one call).
+  /// Makes a product ready; its number. Error: unsupported (the library says that it has no algorithm for it).
   Result<int> prepare(const graph::StridedMatmul& matmul);
   /// How many calls of the library a product takes: one for every step of all loops but one.
   [[nodiscard]] std::int64_t calls(int product) const;

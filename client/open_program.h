@@ -20,8 +20,8 @@ Result<api::Program> program_for(api::Package package, const Executor& executor)
 
 /// A program with all that it runs on, in whichever way it runs there: on a GPU enqueued on a stream (StreamProgram),
 /// on the emulated device step by step on host memory (ProgramRunner), and so too on a GPU where a step needs the host
-/// (a library's call, a branch). What the C and the Python interface have of programs. Safe to use from several
-/// threads; runs follow one another.
+/// (a branch, a library's call that no stream takes). What the C and the Python interface have of programs. Safe to use
+/// from several threads; runs follow one another.
 class OpenProgram {
  public:
   /// `document`: a program's CBOR with its code inside, or a package, of which the program that fits the device best is

@@ -11,11 +11,12 @@
 namespace stitch::client {
 
 std::vector<std::string> StreamLibraries::usual_cublas_lt() {
-  std::vector<std::string> libraries = {"libcublasLt.so.13", "libcublasLt.so.12"};
   const char* named = std::getenv("STITCH_CUBLAS_LT");
-  if (named != nullptr && *named != '\0') libraries.insert(libraries.begin(), named);
-  return libraries;
+  if (named != nullptr && *named != '\0') return {named};
+  return {"libcublasLt.so.13", "libcublasLt.so.12"};
 }
+
+bool StreamLibraries::are_there() const { return cuda::lt::Api::load(cublas_lt).ok(); }
 
 /// All that is on the device, and what is done with it.
 struct StreamProgram::Contents {
@@ -56,25 +57,35 @@ StreamProgram::Contents::~Contents() {
   arena.release();
 }
 
-/// What a library makes of the program's calls; that it makes nothing of one, or is not there, is said of the call.
+/// What a library makes of the program's calls. That it makes nothing of one, or that there is none, is said of the
+/// call, with the programs that do without.
 Status StreamProgram::Contents::prepare_calls(const api::Program& program, const StreamLibraries& libraries) {
   if (program.calls.empty()) return {};
   const CurrentContext current(*context);
   STITCH_TRY(current.status());
   const BesideCaptures beside(driver);
   auto opened = MatmulLibrary::open(context, libraries.cublas_lt);
+  if (!opened && opened.error().kind != ErrorKind::unavailable) return opened.error();
   if (opened) matmuls = *std::move(opened);
+  const auto refused = [](const Error& why, const char* products) {
+    return make_error(ErrorKind::unsupported, "{}; programs made with --products {} do without", why.message, products);
+  };
   for (const api::ProgramCall& call : program.calls) {
     DeviceCall& made = calls.emplace_back();
     products.push_back(-1);
     const auto matmul = graph::describe_matmul(call.graph);
-    if (!matmul || !opened) {
-      made.covered = matmul ? opened.error() : matmul.error();
+    if (!matmul) {
+      made.covered = refused(matmul.error(), "stream");
+      continue;
+    }
+    if (!matmuls) {
+      made.covered = refused(opened.error(), "ours");
       continue;
     }
     const auto product = matmuls->prepare(*matmul);
+    if (!product && product.error().kind != ErrorKind::unsupported) return product.error().within(call.description);
     if (!product) {
-      made.covered = product.error();
+      made.covered = refused(product.error(), "ours");
       continue;
     }
     products.back() = *product;
@@ -116,7 +127,7 @@ Status StreamProgram::Contents::enqueue(std::vector<DeviceStep>& of, Addresses i
 
 namespace {
 
-/// Events of a device, as many as are wanted.
+/// Events of a device.
 class Events {
  public:
   explicit Events(const cuda::DriverApi& driver) : driver_(driver) {}
@@ -125,14 +136,19 @@ class Events {
   ~Events() {
     for (const CUevent event : events_) driver_.destroy_event(event);
   }
-  Status record(CUstream stream) {
-    CUevent event = nullptr;
-    STITCH_TRY(driver_.check(driver_.create_event(&event, CU_EVENT_DEFAULT), "cuEventCreate"));
-    events_.push_back(event);
-    return driver_.check(driver_.record_event(event, stream), "cuEventRecord");
+  Status make(std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) {
+      CUevent event = nullptr;
+      STITCH_TRY(driver_.check(driver_.create_event(&event, CU_EVENT_DEFAULT), "cuEventCreate"));
+      events_.push_back(event);
+    }
+    return {};
+  }
+  [[nodiscard]] Status record(std::size_t index, CUstream stream) const {
+    return driver_.check(driver_.record_event(events_[index], stream), "cuEventRecord");
   }
   /// From one to the next, us; all must have happened.
-  Result<double> after(std::size_t index) const {
+  [[nodiscard]] Result<double> after(std::size_t index) const {
     float milliseconds = 0;
     STITCH_TRY(driver_.check(driver_.elapsed(&milliseconds, events_[index], events_[index + 1]), "cuEventElapsedTime"));
     return milliseconds * 1e3;
@@ -211,13 +227,14 @@ Result<std::vector<StepTime>> StreamProgram::run_timed(Inputs parameters, Output
   STITCH_TRY(current.status());
   std::vector<DeviceStep>& steps = contents_->steps;
   Events events(contents_->driver);
+  STITCH_TRY(events.make(steps.size() + 1));
   const auto enqueue = [&](Addresses from, Addresses to) -> Status {
     STITCH_TRY(contents_->enqueue(steps, from, to, nullptr));
-    STITCH_TRY(events.record(nullptr));
-    for (DeviceStep& step : steps) {
-      if (const Status done = contents_->enqueue(step, from, to, nullptr); !done)
-        return done.error().within(step.place);
-      STITCH_TRY(events.record(nullptr));
+    STITCH_TRY(events.record(0, nullptr));
+    for (std::size_t s = 0; s < steps.size(); ++s) {
+      if (const Status done = contents_->enqueue(steps[s], from, to, nullptr); !done)
+        return done.error().within(steps[s].place);
+      STITCH_TRY(events.record(s + 1, nullptr));
     }
     return {};
   };

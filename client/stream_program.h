@@ -17,9 +17,11 @@ namespace stitch::client {
 struct StreamLibraries {
   std::vector<std::string> cublas_lt = usual_cublas_lt();
 
-  /// STITCH_CUBLAS_LT where it is set (a file of a toolkit, or of PyPI's nvidia-cublas); then as the loader finds them,
-  /// those of the process first: libcublasLt.so.13 and .12.
+  /// STITCH_CUBLAS_LT where it is set (a file of a toolkit, or of PyPI's nvidia-cublas), and nothing else; or as the
+  /// loader finds them, those of the process first: libcublasLt.so.13 and .12.
   static std::vector<std::string> usual_cublas_lt();
+  /// Whether one can be loaded; whether it works here is another matter.
+  [[nodiscard]] bool are_there() const;
 };
 
 /// What a step of a program did in a timed run.
@@ -39,10 +41,11 @@ struct StepTime {
 ///
 /// A run is enqueued on a stream of the caller's. Launching allocates nothing, loads nothing and waits for nothing, so
 /// that it may be captured into a CUDA graph; better plans that a server has by then are another program's. Everything
-/// on the stream is a kernel of a plan, a product by cuBLASLt or a copy. What cuBLASLt has no call for (windows,
-/// integers) must have plans (`--products stream`), and what the host would have to look at (branches, loops
-/// until something holds) is refused. client::ProgramRunner runs those on host memory. Runs share arena and workspace
-/// and must be ordered on the device. Used by one thread at a time.
+/// on the stream is a kernel of a plan, a product by cuBLASLt or a copy. (cuBLASLt itself may load a kernel when it is
+/// first asked for it: CUDA's lazy loading. A run before the capture, or CUDA_MODULE_LOADING=EAGER, is on the safe
+/// side.) What cuBLASLt has no call for (windows, integers) must have plans (`--products stream`), and what the host
+/// would have to look at (branches, loops until something holds) is refused. client::ProgramRunner runs those on host
+/// memory. Runs share arena and workspace and must be ordered on the device. Used by one thread at a time.
 class StreamProgram {
  public:
   /// The device stays in use for as long as the program is there. Errors: those of Executor::load with the fragment's
@@ -77,7 +80,8 @@ class StreamProgram {
   /// on the device is allocated for each run. Errors: as of ProgramRunner::run.
   Status run(Inputs parameters, Outputs results);
   /// The same twice, the second time with an event of the device between steps (a loop is one). What is measured has
-  /// warm caches of code, and inputs as warm as the run itself leaves them. Errors: those of run.
+  /// warm caches of code, and inputs as warm as the run itself leaves them; a step that is shorter than the host takes
+  /// to enqueue it and an event is as long as that. Errors: those of run.
   Result<std::vector<StepTime>> run_timed(Inputs parameters, Outputs results);
 
  private:

@@ -45,11 +45,14 @@ enum class LayoutAttribute : int {
 };
 enum class PreferenceAttribute : int {
   max_workspace_bytes = 1,  ///< uint64
+  reduction_schemes = 3,    ///< uint32, a mask: how parts of one sum may be added
   min_alignment_a = 5,      ///< uint32, bytes; then of B, C and D
   min_alignment_b = 6,
   min_alignment_c = 7,
   min_alignment_d = 8,
 };
+
+inline constexpr std::uint32_t reduction_in_compute_type = 2;
 
 struct HandleData;
 struct MatmulData;

@@ -1,12 +1,10 @@
 // cuBLASLt for programs that run on the emulated driver: NVIDIA's is machine code. As much of it as cuda/cublas_lt.h
-// declares; products are computed by the host's BLAS, in the order of their stream, and checked as calls as strictly
-// as its manual reads: shapes, types, an algorithm that was suggested for this very product, alignments that were
-// promised, enough workspace.
+// declares; products are computed by the host's BLAS, in the order of their stream. Calls are checked: shapes, types,
+// an algorithm that was suggested for this very product, alignments that were promised, enough workspace, and that D
+// lies apart from all that is read.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <mutex>
-#include <optional>
 
 #include "base/hash.h"
 #include "cuda/cublas_lt.h"
@@ -74,6 +72,25 @@ std::uint64_t fingerprint(const Product& product) {
   return hash;
 }
 
+bool same_layout(const ProductLayout& a, const ProductLayout& b) {
+  return a.rows == b.rows && a.columns == b.columns && a.leading == b.leading && a.batch_stride == b.batch_stride;
+}
+
+/// What is written where something else of the product lies; empty: nothing is. `in_place`: C may be D itself.
+std::string overlap_in(const stitch::driver::LibraryWork& work, bool in_place) {
+  for (const auto& written : work.accesses) {
+    if (!written.writes) continue;
+    for (const auto& other : work.accesses) {
+      // Batches of one result may lie between one another's lines, as heads do.
+      if (other.writes || (in_place && other.address == written.address)) continue;
+      const bool apart = written.address + written.span_bytes() <= other.address ||
+                         other.address + other.span_bytes() <= written.address;
+      if (!apart) return "D lies where an operand does";
+    }
+  }
+  return "";
+}
+
 /// The whole product of its parts.
 Product assembled(Matmul matmul, Layout a, Layout b, Layout c, Layout d) {
   Product product = matmul->product;
@@ -93,6 +110,13 @@ double scalar(const Product& product, const void* at) {
   float value = 0;
   std::memcpy(&value, at, sizeof(value));
   return value;
+}
+
+/// The largest power of two, up to 256, that divides an address; suggestions depend on the bias's.
+std::uint64_t alignment_of(CUdeviceptr address) {
+  std::uint64_t alignment = 256;
+  while (address % alignment != 0) alignment /= 2;
+  return alignment;
 }
 
 CUdeviceptr address(const void* pointer) { return reinterpret_cast<CUdeviceptr>(pointer); }
@@ -173,6 +197,8 @@ STITCH_EXPORTED Status cublasLtMatmulDescSetAttribute(Matmul matmul, MatmulAttri
     case MatmulAttribute::bias_type: product.has_bias_type = taken = take(product.bias_type, from, bytes); break;
     default: return invalid(function, "an attribute that is not emulated");
   }
+  if (operation != Operation::none && operation != Operation::transpose)
+    return invalid(function, "an operation that is not emulated");
   return taken ? Status::success : invalid(function, "a value of another size");
 }
 
@@ -229,6 +255,9 @@ STITCH_EXPORTED Status cublasLtMatmulPreferenceSetAttribute(Preference preferenc
   bool taken = false;
   if (attribute == PreferenceAttribute::max_workspace_bytes) {
     taken = take(preference->workspace_bytes, from, bytes);
+  } else if (attribute == PreferenceAttribute::reduction_schemes) {
+    std::uint32_t mask = 0;
+    taken = take(mask, from, bytes);  // nothing here is added in parts
   } else if (attribute >= PreferenceAttribute::min_alignment_a && attribute <= PreferenceAttribute::min_alignment_d) {
     const int which = static_cast<int>(attribute) - static_cast<int>(PreferenceAttribute::min_alignment_a);
     taken = take(preference->alignments[which], from, bytes);
@@ -261,6 +290,7 @@ STITCH_EXPORTED Status cublasLtMatmulAlgoGetHeuristic(Handle handle, Matmul matm
   for (int i = 0; i < 4; ++i) suggestion.algorithm.data[1 + i] = preference->alignments[i];
   suggestion.workspace_bytes = preference->workspace_bytes >= workspace_bytes ? workspace_bytes : 0;
   suggestion.algorithm.data[5] = suggestion.workspace_bytes;
+  suggestion.algorithm.data[6] = alignment_of(matmul->bias);
   suggestion.state = Status::success;
   suggestion.waves = 1;
   *found = 1;
@@ -294,10 +324,16 @@ STITCH_EXPORTED Status cublasLtMatmul(Handle handle, Matmul matmul, const void* 
       if (all[i] % algorithm->data[1 + i] != 0) return invalid(function, "memory that is less aligned than promised");
     }
     needed = algorithm->data[5];
+    if (product.has_bias() && alignment_of(at.bias) < algorithm->data[6])
+      return invalid(function, "a bias that is less aligned than the one that the algorithm was suggested for");
   }
+  if (address(workspace) % 16 != 0) return invalid(function, "a workspace that is not aligned by 16 bytes");
   if (given_bytes < needed || (needed > 0 && workspace == nullptr))
     return invalid(function, "less workspace than the algorithm takes");
   stitch::driver::LibraryWork work = work_of(product, at, scalar(product, alpha), by, handle->blas);
+  if (const std::string overlap = overlap_in(work, by != 0 && at.c == at.d && same_layout(product.c, product.d));
+      !overlap.empty())
+    return invalid(function, overlap.c_str());
   if (needed > 0) {
     work.accesses.push_back({address(workspace), needed, 0, 1, true});
     work.run = [run = std::move(work.run)](std::span<std::vector<std::byte>> memory) {

@@ -184,13 +184,14 @@ Result<std::variant<api::LookupAnswer, PendingLookup>> Service::begin_lookup(con
   STITCH_ASSIGN(std::optional<api::LookupAnswer> hit, find(planner, form, answer));
   STITCH_ASSIGN(std::optional<api::LookupAnswer> stale, find_stale(planner, answer, hit));
   if (stale) hit = std::move(stale);
+  const bool improves = request.improve && request.predict.value_or(true);
   if (hit) {
-    if (request.improve && (hit->made_by || !planner.remembering->is_settled(*hit->plan)))
+    if (improves && (hit->made_by || !planner.remembering->is_settled(*hit->plan)))
       improve_served(planner, form.graph, request.name, *hit);
     metrics_.count_lookup(hit->source);
     return Begun(*std::move(hit));
   }
-  if (request.improve && !failed_lately(planner.key_of(form.key))) {
+  if (improves && !failed_lately(planner.key_of(form.key))) {
     // A full queue costs the improvement, not the answer.
     const auto job = enqueue_fragment(planner, form.graph, form.key, request.name, trials_of(planner));
     if (job) {

@@ -1,6 +1,7 @@
 #include "driver/state/driver.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstring>
 #include <thread>
@@ -70,6 +71,10 @@ class Execution {
     const std::lock_guard guard(driver_.memory.bytes_mutex());
     std::vector<std::vector<std::byte>> memory;
     for (const LibraryAccess& access : work.accesses) {
+      // Its end first: what is asked for may be more than there is memory.
+      std::array<std::byte, 1> last{};
+      const CUdeviceptr end = access.address + access.span_bytes();
+      if (access.span_bytes() > 0 && !check(driver_.memory.bytes().read(end - 1, last), end - 1)) return;
       std::vector<std::byte>& bytes = memory.emplace_back(access.span_bytes());
       if (!check(driver_.memory.bytes().read(access.address, bytes), access.address)) return;
     }

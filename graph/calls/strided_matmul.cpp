@@ -4,6 +4,7 @@
 #include <array>
 #include <limits>
 
+#include "graph/calls/find_calls.h"
 #include "graph/dot_dimensions.h"
 #include "graph/fill.h"
 #include "graph/strided_view.h"
@@ -121,24 +122,6 @@ Result<Space> space_of_convolution(const Graph& call, const Node& root) {
   return space;
 }
 
-/// What calls of a library have around their contraction (library_call.h).
-bool is_of_a_library(Op op) {
-  switch (op) {
-    case Op::parameter:
-    case Op::constant:
-    case Op::reshape:
-    case Op::transpose:
-    case Op::slice:
-    case Op::broadcast:
-    case Op::reverse:
-    case Op::convert:
-    case Op::add:
-    case Op::multiply:
-    case Op::maximum: return true;
-    default: return false;
-  }
-}
-
 class MatmulDescription {
  public:
   explicit MatmulDescription(const Graph& call) : call_(call) {}
@@ -243,9 +226,9 @@ class MatmulDescription {
     const std::vector<std::vector<NodeId>> uses = users(call_);
     StridedView shown = view_of_root();
     Value now{root_, 0};
+    if (call_.results().size() != 1) return make_error(ErrorKind::unsupported, "several results");
     while (now != call_.results()[0]) {
-      if (uses[now.node].size() != 1 || call_.results().size() != 1)
-        return make_error(ErrorKind::unsupported, "a value that is needed twice");
+      if (uses[now.node].size() != 1) return make_error(ErrorKind::unsupported, "a value that is needed twice");
       const NodeId user = uses[now.node][0];
       const Node& node = call_.node(user);
       if (node.op == Op::reshape || node.op == Op::transpose) {
@@ -266,7 +249,7 @@ class MatmulDescription {
 
   /// One operator of the epilogue.
   Status take(const Node& node, Value now, const StridedView& shown) {
-    if (node.op == Op::convert) return {};
+    if (node.op == Op::convert && is_floating(node.type().dtype)) return {};
     const bool binary = node.operands.size() == 2 && node.operands[0] != node.operands[1];
     const Value other = binary && node.operands[0] == now ? node.operands[1] : node.operands[0];
     const std::optional<double> filled = binary ? fill_number(call_, other) : std::nullopt;
@@ -380,6 +363,8 @@ class MatmulDescription {
     add_loops(by_part[Space::batch], by_part[Space::batch].size());
     add_loops(by_part[Space::row], best.first);
     add_loops(by_part[Space::column], best.second);
+    if (out_.calls() > StridedMatmul::most_calls)
+      return make_error(ErrorKind::unsupported, "{} products with strides of their own", out_.calls());
     return {};
   }
 
@@ -397,8 +382,10 @@ class MatmulDescription {
     const bool by_columns = out_.result.row_stride == 1 || out_.rows == 1;
     const bool adds_by_rows = !out_.addend || out_.addend->column_stride == 1 || out_.columns == 1;
     const bool adds_by_columns = !out_.addend || out_.addend->row_stride == 1 || out_.rows == 1;
-    const bool has_bias = !out_.bias || ((out_.bias->column_stride == 1 || out_.columns == 1) &&
-                                         (out_.bias->row_stride == 0 || out_.rows == 1));
+    // A bias is added along the columns of a result by rows, and nowhere else (CUBLASLT_EPILOGUE_BIAS).
+    const bool has_bias =
+        !out_.bias || (by_rows && adds_by_rows && (out_.bias->column_stride == 1 || out_.columns == 1) &&
+                       (out_.bias->row_stride == 0 || out_.rows == 1));
     return is_matrix(out_.left, out_.rows, out_.depth) && is_matrix(out_.right, out_.depth, out_.columns) && has_bias &&
            ((by_rows && adds_by_rows) || (by_columns && adds_by_columns));
   }
@@ -434,22 +421,18 @@ std::int64_t StridedMatmul::products() const {
   return count;
 }
 
+std::int64_t StridedMatmul::calls() const { return loops.empty() ? 1 : products() / std::ranges::max(loops); }
+
 Result<StridedMatmul> describe_matmul(const Graph& call) { return MatmulDescription(call).describe(); }
 
 bool are_matmuls(const Graph& call) {
-  std::int64_t contractions = 0;
-  bool library_epilogue = true, each = true;
-  for (NodeId id = 0; id < call.size(); ++id) {
-    const Node& node = call.node(id);
-    if (node.op != Op::dot && node.op != Op::convolution) {
-      library_epilogue = library_epilogue && is_of_a_library(node.op);
-      continue;
-    }
-    ++contractions;
-    const auto alone = subgraph(call, node.operands, {{id, 0}});
-    each = each && alone.ok() && describe_matmul(*alone).ok();
-  }
-  return contractions == 1 && library_epilogue ? describe_matmul(call).ok() : each;
+  const std::vector<LibraryCall> calls = find_library_calls(call);
+  const bool whole = calls.size() == 1 && call.results().size() == 1 && calls[0].result == call.results()[0];
+  if (whole) return describe_matmul(call).ok();
+  return std::ranges::all_of(calls, [&](const LibraryCall& each) {
+    const auto alone = subgraph(call, call.node(each.root).operands, {{each.root, 0}});
+    return alone.ok() && describe_matmul(*alone).ok();
+  });
 }
 
 }  // namespace stitch::graph

@@ -14,7 +14,8 @@ namespace stitch::graph {
 ///
 ///     result[i, j] = activation(scale · Σ_{k < depth} left[i, k] · right[k, j] + addend[i, j] + bias[j])
 ///
-/// Of each matrix's two strides one is 1 or its extent is; those of result and addend agree in that.
+/// Of each matrix's two strides one is 1 or its extent is; those of result and addend agree in that, and where there is
+/// a bias, it is the one along columns.
 struct StridedMatmul {
   /// An operand's memory. Strides and offsets count elements; those of loops may be 0.
   struct Matrix {
@@ -27,14 +28,18 @@ struct StridedMatmul {
   std::int64_t rows = 1, columns = 1, depth = 1;
   std::vector<std::int64_t> loops;  ///< extents, outermost first, none of them 1
   Matrix left, right, result;
-  std::optional<Matrix> addend;  ///< may be the result's memory
-  std::optional<Matrix> bias;    ///< row stride 0, column stride 1
+  std::optional<Matrix> addend;
+  std::optional<Matrix> bias;  ///< row stride 0, column stride 1
   double scale = 1;
   bool relu = false;
   DType accumulation = DType::f32;  ///< what products are summed in, and the epilogue computes in
 
   /// How many products the loops run.
   [[nodiscard]] std::int64_t products() const;
+  /// Calls of a library that takes the longest loop as a batch.
+  [[nodiscard]] std::int64_t calls() const;
+  /// No more are described as one.
+  static constexpr std::int64_t most_calls = 4096;
   /// Whether the result has no elements.
   [[nodiscard]] bool is_empty() const { return rows == 0 || columns == 0 || products() == 0; }
 };

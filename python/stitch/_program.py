@@ -23,7 +23,7 @@ def _ports(native) -> list[Port]:
 
 
 class Program:
-    """A whole model, loaded on a device: fragments by our kernels, products and convolutions by ours or the host's library.
+    """A whole model, loaded on a device: fragments by our kernels, products and convolutions by ours, cuBLASLt or the host's library.
 
     Made by `stitch.program`. Safe to use from several threads; runs follow one another.
     """
@@ -153,8 +153,11 @@ def program(
 
 
 def default_products(device: str) -> str:
-    """Who multiplies matrices where nobody says it: on a GPU what its streams take, else as the server has it."""
-    return "stream" if device == "cuda" else ""
+    """Who multiplies matrices where nobody says it: on a GPU what its streams take, which without cuBLASLt are kernels
+    of ours alone; else as the server has it."""
+    if device != "cuda":
+        return ""
+    return "stream" if _cublas.find() else "ours"
 
 
 def make(fragment, *, deadline_ms: int, improve: bool, server: str | None, **settings) -> bytes:

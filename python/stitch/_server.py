@@ -62,23 +62,26 @@ class Shared:
         try:
             return getattr(client, name)(*arguments, **settings)
         except errors.Unavailable:
+            if self._answers():
+                raise  # a device that is not there, a server that is too busy
             client = self._anew(client)
         return getattr(client, name)(*arguments, **settings)
+
+    def _answers(self) -> bool:
+        try:
+            connect(self._server, start=False)
+        except errors.Unavailable:
+            return False
+        return True
 
     def _anew(self, lost):
         with self._lock:
             if self._client is lost:
-                self._client = self._connected()
+                if time.monotonic() < self._next_start:
+                    raise errors.Unavailable(f"no stitchd at {self._server or address()} answers")
+                self._next_start = time.monotonic() + _RESTART_SECONDS
+                self._client = connect(self._server)
             return self._client
-
-    def _connected(self):
-        try:
-            return connect(self._server, start=False)
-        except errors.Unavailable:
-            if time.monotonic() < self._next_start:
-                raise
-            self._next_start = time.monotonic() + _RESTART_SECONDS
-            return connect(self._server)
 
 
 def shared(server: str | None = None) -> Shared:

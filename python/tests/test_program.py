@@ -248,8 +248,12 @@ def test_cublas_of_a_python_package_is_found(monkeypatch):
     packaged = _cublas._of_packages()
     if not packaged:
         pytest.skip("no nvidia-cublas is installed")
+    assert all(pathlib.Path(file).name in _cublas._NAMES for file in packaged)
     monkeypatch.delenv("STITCH_CUBLAS_LT", raising=False)
-    monkeypatch.setattr(_cublas, "_NAMES", tuple(pathlib.Path(file).name for file in packaged))
-    assert _cublas.find.__wrapped__() is not None
+    monkeypatch.setattr(_cublas, "_of_packages", lambda: packaged)
+    monkeypatch.setattr(_cublas, "_NAMES", ("libcublasLt.so.of-no-loader",))
+    assert _cublas.find.__wrapped__() == packaged[0]
+    monkeypatch.setattr(_cublas, "_of_packages", lambda: [])
+    assert _cublas.find.__wrapped__() is None
     monkeypatch.setenv("STITCH_CUBLAS_LT", "libmine.so")
     assert _cublas.find.__wrapped__() == "libmine.so"

@@ -53,3 +53,11 @@ def test_a_server_that_is_not_to_be_started_is_not(own, monkeypatch):
     # Someone else starts it.
     stitch.connect(start=True)
     assert stitch.plan(row_sums(rows=2)).info["launches"] == 1
+
+
+def test_an_error_of_a_living_server_is_no_reason_to_connect_anew(own):
+    shared = _server.shared()
+    client = shared._client
+    with pytest.raises(stitch.Unavailable, match="device"):
+        shared.plan(stitch.fragment(row_sums()), "emulated", 7)  # there is one emulated device
+    assert shared._client is client

@@ -262,7 +262,7 @@ exec "$@"
 
 
 class Launcher(unittest.TestCase):
-    """Where the bundle's programs look for NVRTC and CUPTI."""
+    """Where the bundle's programs look for NVRTC, CUPTI and cuBLASLt."""
 
     def libraries(self, toolkit):
         with tempfile.TemporaryDirectory() as name:
@@ -280,12 +280,13 @@ class Launcher(unittest.TestCase):
             return [str(path).removeprefix(name) for path in done.stdout.strip().split(":")]
 
     def test_a_whole_toolkit_serves_alone(self):
-        found = self.libraries(["libnvrtc.so.13", "libcupti.so.13"])
+        found = self.libraries(["libnvrtc.so.13", "libcupti.so.13", "libcublasLt.so.13"])
         self.assertEqual(found[:3], ["/lib", "/cuda/lib64", "/cuda/extras/CUPTI/lib64"])
         self.assertNotIn("/wheels/nvidia/cu13/lib", found)
 
     def test_what_the_toolkit_lacks_comes_from_pythons_packages(self):
-        for toolkit in ([], ["libnvrtc.so.13"], ["libcupti.so.13"]):
+        whole = ["libnvrtc.so.13", "libcupti.so.13", "libcublasLt.so.13"]
+        for toolkit in ([], *([one for one in whole if one != lacking] for lacking in whole)):
             self.assertIn("/wheels/nvidia/cu13/lib", self.libraries(toolkit), toolkit)
 
 

@@ -202,6 +202,35 @@ TEST_F(StreamProgramEmulated, RunsImportedModelsWithALibrary) {
   }
 }
 
+/// What a convolution of one element, with its features first, adds a bias to lies along the other direction.
+TEST_F(StreamProgramEmulated, FeaturesFirstWithABiasAreOurs) {
+  Builder builder;
+  const Value x = builder.parameter(DType::f32, {2, 8, 4, 4}, "x"),
+              w = builder.parameter(DType::f32, {16, 8, 1, 1}, "w");
+  const Value bias = builder.parameter(DType::f32, {16}, "bias");
+  graph::ConvolutionAttributes how;
+  how.input_spatial = how.output_spatial = how.kernel_spatial = {2, 3};
+  how.strides = how.input_dilation = how.kernel_dilation = {1, 1};
+  how.low = how.high = {0, 0};
+  how.window_reversal = {false, false};
+  const Value y = builder.add(Op::convolution, {x, w}, how);
+  const graph::Graph graph = *builder.finish({builder.binary(Op::add, y, builder.broadcast(bias, {2, 16, 4, 4}, {1}))});
+  expect_right(graph, -1, ProductsBy::stream);
+}
+
+/// A gate behind a product is no reason to leave the library, which has the product alone.
+TEST_F(StreamProgramEmulated, ProductsWithLongerEpiloguesStayTheLibrarys) {
+  Builder builder;
+  const Value x = builder.parameter(DType::f16, {512, 1024}, "x"), w = builder.parameter(DType::f16, {1024, 512}, "w");
+  const Value gate = builder.parameter(DType::f16, {512, 512}, "gate");
+  const Value y = builder.dot(x, w, {{}, {}, {1}, {0}, DType::f16});
+  const graph::Graph graph = *builder.finish({builder.binary(Op::multiply, y, gate)});
+  const auto faster = planned_for_a_stream(graph, ProductsBy::faster);
+  const auto stream = planned_for_a_stream(graph, ProductsBy::stream);
+  ASSERT_TRUE(faster.ok() && stream.ok());
+  EXPECT_EQ(stream->calls.size(), faster->calls.size());
+}
+
 /// Convolutions by kernels of ours, products by the library.
 TEST_F(StreamProgramEmulated, WhatNoLibraryHasIsOurs) {
   auto imported = import::import_file(std::filesystem::path(STITCH_SOURCE_DIR) / "tests/data/hlo/convolutions.hlo.txt");
@@ -223,12 +252,13 @@ TEST_F(StreamProgramEmulated, CallsThatNoLibraryHasAreRefused) {
   ASSERT_TRUE(convolutions.ok()) << convolutions.error().message;
   const Error window = refusal(convolutions->graph, ProductsBy::library);
   EXPECT_EQ(window.kind, ErrorKind::unsupported);
-  EXPECT_THAT(window.message, HasSubstr("is a library's call (a convolution with a window is no matrix product); "
-                                        "programs made with --products stream have a kernel for it"));
+  EXPECT_THAT(window.message, HasSubstr("is a library's call: a convolution with a window is no matrix product; "
+                                        "programs made with --products stream do without"));
   libraries_.cublas_lt = {"libnosuchproducts.so.1"};
   const Error call = refusal(two_products(), ProductsBy::library);
   EXPECT_EQ(call.kind, ErrorKind::unsupported);
-  EXPECT_THAT(call.message, HasSubstr("is a library's call (no cuBLASLt: libnosuchproducts.so.1: cannot open"));
+  EXPECT_THAT(call.message, HasSubstr("is a library's call: no cuBLASLt: libnosuchproducts.so.1: cannot open"));
+  EXPECT_THAT(call.message, HasSubstr("; programs made with --products ours do without"));
   EXPECT_THAT(call.message, HasSubstr("step 1 (dot"));
   EXPECT_THAT(call.message, HasSubstr("(and there are others)"));
 }

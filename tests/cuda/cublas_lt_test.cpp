@@ -43,6 +43,8 @@ static_assert(static_cast<int>(MatmulAttribute::bias_type) == CUBLASLT_MATMUL_DE
 static_assert(static_cast<int>(LayoutAttribute::batch_count) == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT);
 static_assert(static_cast<int>(LayoutAttribute::batch_stride) == CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET);
 static_assert(static_cast<int>(PreferenceAttribute::max_workspace_bytes) == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES);
+static_assert(static_cast<int>(PreferenceAttribute::reduction_schemes) == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK);
+static_assert(reduction_in_compute_type == CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
 static_assert(static_cast<int>(PreferenceAttribute::min_alignment_a) == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES);
 static_assert(static_cast<int>(PreferenceAttribute::min_alignment_b) == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES);
 static_assert(static_cast<int>(PreferenceAttribute::min_alignment_c) == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES);

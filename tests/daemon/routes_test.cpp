@@ -84,6 +84,17 @@ TEST_F(RoutesTest, FromALookupToEverythingThatIsKnownOfItsPlan) {
   EXPECT_THAT(ask("GET", "/v1/version").body, HasSubstr("\"protocol\":3"));
 }
 
+TEST_F(RoutesTest, AMissThatIsOnlyAskedForBeginsNothing) {
+  api::LookupRequest request{tuning::samples::softmax(8, 68), "test", 0, true};  // improve, too
+  request.predict = false;
+  const std::string body =
+      api::encode_document(api::to_document(request, graph::Encoding::json), graph::Encoding::json);
+  const raw::Answer answer = ask("POST", "/v1/lookup", body, "Content-Type: application/json\r\n");
+  EXPECT_EQ(answer.status, 202) << answer.body;
+  EXPECT_EQ(get("/v1/jobs")["items"].size(), 0U);
+  EXPECT_EQ(get("/v1/plans")["items"].size(), 0U);
+}
+
 TEST_F(RoutesTest, SpeaksCborWhenAsked) {
   const api::LookupRequest request{tuning::samples::softmax(8, 64), "test", 120'000, false};
   const std::string body =

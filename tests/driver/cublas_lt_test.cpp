@@ -152,6 +152,12 @@ TEST(CublasLtEmulated, RefusesCallsThatTheManualDoes) {
     EXPECT_EQ(product.multiply(memory.a + 4, memory.b, memory.d, memory.workspace, 1 << 20, program.a),
               lt::Status::invalid_value)
         << "less aligned than promised";
+    EXPECT_EQ(product.multiply(memory.a, memory.b, memory.a, memory.workspace, 1 << 20, program.a),
+              lt::Status::invalid_value)
+        << "a result where an operand lies";
+    EXPECT_EQ(product.multiply(memory.a, memory.b, memory.d, memory.workspace + 8, 1 << 19, program.a),
+              lt::Status::invalid_value)
+        << "a workspace that is not aligned";
     const lt::Operation transpose = lt::Operation::transpose;
     ASSERT_EQ(api().matmul_set(product.matmul, lt::MatmulAttribute::transpose_a, &transpose, sizeof(transpose)),
               lt::Status::success);

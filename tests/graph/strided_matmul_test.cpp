@@ -232,6 +232,21 @@ TEST(StridedMatmul, UnlikeTypesAreRefused) {
   EXPECT_FALSE(are_matmuls(call));
 }
 
+TEST(StridedMatmul, WhatADescriptionWouldDropIsRefused) {
+  Builder builder;
+  const Value x = builder.parameter(DType::f32, {4, 8}), w = builder.parameter(DType::f32, {8, 6});
+  const Value y = product(builder, x, w);
+  const auto cut = describe_matmul(*builder.finish({builder.convert(builder.convert(y, DType::s32), DType::f32)}));
+  ASSERT_FALSE(cut.ok());
+  EXPECT_THAT(cut.error().message, HasSubstr("convert in an epilogue"));
+  Builder two;
+  const Value a = two.parameter(DType::f32, {4, 8}), b = two.parameter(DType::f32, {8, 6});
+  const Value c = product(two, a, b);
+  const auto both = describe_matmul(*two.finish({c, two.unary(Op::exp, c)}));
+  ASSERT_FALSE(both.ok());
+  EXPECT_THAT(both.error().message, HasSubstr("several results"));
+}
+
 TEST(StridedMatmul, AttentionsAndLongEpiloguesAreMatmulsByThemselves) {
   Builder builder;
   const Value x = builder.parameter(DType::f32, {4, 8}), w = builder.parameter(DType::f32, {8, 8});

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <cstdlib>
+#include <limits>
 
 #include "profiler/device/emulated_device.h"
 #include "profiler/runner/device.h"
@@ -15,6 +17,13 @@ namespace {
 constexpr std::string_view recorded = "recorded:", gpu = "gpu:";
 
 }  // namespace
+
+std::optional<int> gpu_number(std::string_view name) {
+  if (!name.starts_with(gpu)) return std::nullopt;
+  int number = std::numeric_limits<int>::max();  // which from_chars leaves where there are too many digits
+  std::from_chars(name.data() + gpu.size(), name.data() + name.size(), number);
+  return number;
+}
 
 Status check_device_name(std::string_view name) {
   const auto digit = [](unsigned char c) { return std::isdigit(c) != 0; };

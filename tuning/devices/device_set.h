@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -18,6 +19,8 @@ namespace stitch::tuning {
 
 /// Whether a device of this name can be asked for. Errors: invalid_argument, with the names that there are.
 Status check_device_name(std::string_view name);
+/// The number of "gpu:N"; one that is too large for any is the largest int. Nothing: another name.
+std::optional<int> gpu_number(std::string_view name);
 
 struct DeviceOptions {
   /// "emulated"; "emulated:counts", the same behind stitch-runner, where the sectors that a kernel moves stand in for

@@ -62,7 +62,13 @@ class Slot:
                 return
             self.asked = True
             _unfinished.add(self)
-            _pool.submit(self._fill, *self._wanted)
+            try:
+                _pool.submit(self._fill, *self._wanted)
+                return
+            except RuntimeError as error:  # no thread can be started, or the interpreter ends
+                why = error
+        _report.failed("plan: internal", f"no plan: {why}")
+        self.done.set()
 
     def _fill(self, *wanted) -> None:
         settings = wanted[1]
@@ -243,4 +249,5 @@ def counts() -> dict:
         slots = list(_slots.values())
     ready = sum(one.plan is not None for one in slots)
     pending = sum(one.asked and not one.done.is_set() for one in slots)
-    return {"ready": ready, "pending": pending, "missing": len(slots) - ready - pending}
+    missing = sum(one.plan is None and one.done.is_set() for one in slots)
+    return {"ready": ready, "pending": pending, "missing": missing}
