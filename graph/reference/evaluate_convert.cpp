@@ -125,7 +125,9 @@ Kernel to_integer_kernel(bool from_float, DType dtype) {
   }
 }
 
-/// Through memory. What is not exact has bits that cannot be told, and so has a NaN, of which there are many.
+/// Through memory. What is not exact has bits that cannot be told, and so has a NaN, of which there are many, and a
+/// zero, whose sign no operator promises: a sum of zeros has either, and so has the larger, smaller or clamped one of
+/// two.
 void bitcast(const Chunk& c) {
   const bool from_float = is_floating(c.operand_dtype), to_float = is_floating(c.dtype);
   for (std::size_t i = 0; i < c.count; ++i) {
@@ -140,8 +142,8 @@ void bitcast(const Chunk& c) {
     } else {
       c.integers[i] = load_integer(c.dtype, memory);
     }
-    const bool is_nan = from_float && std::isnan(c.in[0].floats[i]);
-    if (c.bounds != nullptr) c.bounds[i] = is_nan || c.in[0].bounds[i] > 0 ? unchecked : 0;
+    const bool has_others = from_float && (std::isnan(c.in[0].floats[i]) || c.in[0].floats[i] == 0);
+    if (c.bounds != nullptr) c.bounds[i] = has_others || c.in[0].bounds[i] > 0 ? unchecked : 0;
   }
 }
 

@@ -64,6 +64,8 @@ class AccessFinder {
         if (of_index.regular && of_index.step == 1 && of_index.aligned && whole_vectors) continue;
         return false;
       }
+      // What is read or counted along the vector tells its elements apart (unsigned indices of a scatter).
+      if (item.kind == Item::Kind::load || item.operands.empty()) return false;
       for (const ItemId operand : item.operands) visit(operand);
     }
     return true;
