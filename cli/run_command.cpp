@@ -239,10 +239,7 @@ Result<api::Program> program_of(const RunOptions& options, api::Package package)
     return client::program_for(std::move(package), *opened.executor);
   }
   STITCH_ASSIGN(const DeviceClass device, find_device_class(options.common.target));
-  const api::Compatibility found = api::compatibility(package, device.spec);
-  if (found.program < 0)
-    return make_error(ErrorKind::constraint, "the package is refused on {}: {}", device.spec.name, found.reason);
-  return std::move(package.programs[found.program]);
+  return client::program_for(std::move(package), device.spec);
 }
 
 /// A package runs by one of its programs.

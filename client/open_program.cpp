@@ -29,6 +29,13 @@ Result<api::Program> choose_program(std::string_view document, const Executor& e
 
 }  // namespace
 
+Result<api::Program> program_for(api::Package package, const DeviceSpec& device) {
+  const api::Compatibility found = api::compatibility(package, device);
+  if (found.fitness == api::Compatibility::Fitness::refused)
+    return make_error(ErrorKind::constraint, "the package is refused on {}: {}", device.name, found.reason);
+  return std::move(package.programs[static_cast<std::size_t>(found.program)]);
+}
+
 Result<api::Program> program_for(api::Package package, const Executor& executor) {
   const std::optional<DeviceTraits> traits = executor.traits();
   if (!traits && dynamic_cast<const CudaExecutor*>(&executor) != nullptr) {
@@ -36,10 +43,7 @@ Result<api::Program> program_for(api::Package package, const Executor& executor)
                       "the driver does not say what this GPU is; open one of the package's programs");
   }
   STITCH_ASSIGN(const DeviceClass device, traits ? classify(*traits) : find_device_class("h100"));
-  const api::Compatibility found = api::compatibility(package, device.spec);
-  if (found.fitness == api::Compatibility::Fitness::refused)
-    return make_error(ErrorKind::constraint, "the package is refused on {}: {}", device.spec.name, found.reason);
-  return std::move(package.programs[found.program]);
+  return program_for(std::move(package), device.spec);
 }
 
 Result<std::unique_ptr<OpenProgram>> OpenProgram::open(std::string_view document, DeviceKind kind, int ordinal) {

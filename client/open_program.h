@@ -13,9 +13,11 @@
 
 namespace stitch::client {
 
-/// The program of a package that fits what the executor runs on best: of the emulated device, which runs them all, that
-/// for an H100. Errors: unavailable (a GPU of which the driver does not say what it is), constraint (none fits, and
+/// The program of a package that fits the device best (api::compatibility). Errors: constraint (none runs on it, and
 /// why).
+Result<api::Program> program_for(api::Package package, const DeviceSpec& device);
+/// The same of what the executor runs on: of the emulated device, which runs them all, that for an H100. Errors: also
+/// unavailable (a GPU of which the driver does not say what it is).
 Result<api::Program> program_for(api::Package package, const Executor& executor);
 
 /// A program with all that it runs on, in whichever way it runs there: on a GPU enqueued on a stream (StreamProgram),

@@ -5,6 +5,7 @@
 #include "base/sha256.h"
 #include "cli/remote.h"
 #include "client/emulated_executor.h"
+#include "client/open_program.h"
 #include "client/program.h"
 #include "profiler/device/emulated_device.h"
 
@@ -88,9 +89,7 @@ Status start_from_package(const StartupOptions& options, const FileSystem& files
   STITCH_ASSIGN(api::Package package, api::decode_package(bytes));
   STITCH_ASSIGN(const DeviceClass device,
                 find_device_class(options.common.target.empty() ? "h100" : options.common.target));
-  const api::Compatibility found = api::compatibility(package, device.spec);
-  if (found.program < 0) return make_error(ErrorKind::constraint, "refused on {}: {}", device.spec.name, found.reason);
-  api::Program& program = package.programs[static_cast<std::size_t>(found.program)];
+  STITCH_ASSIGN(api::Program program, client::program_for(std::move(package), device.spec));
   phases.end("decode");
   describe(program, report);
   phases.go_on();

@@ -96,10 +96,10 @@ def plan(
 
     `source`: see `fragment`. `device`: "emulated" (host memory; checks every access) or "cuda". Waits up to
     `deadline_ms`; with `improve` the server tunes the fragment in the background where it had to predict.
-    `constraints`: on results of our kernels, "deterministic" (equal inputs give equal bits), "batch_invariant" (a row's bits do not
-    depend on the others), or both with a comma. `predict=False` takes a plan that is stored or raises PlanMissing at once;
-    so does everything where STITCH_MODE=replay is set. Errors: Unavailable (no server), Timeout (no plan yet), PlanMissing,
-    Unsupported, InvalidArgument (a constraint that there is not).
+    `constraints`: on results of our kernels, "deterministic" (equal inputs give equal bits), "batch_invariant" (a
+    row's bits do not depend on the others), or both with a comma. `predict=False` takes a plan that is stored or
+    raises PlanMissing at once; so does everything where STITCH_MODE=replay is set. Errors: Unavailable (no server),
+    Timeout (no plan yet), PlanMissing, Unsupported, InvalidArgument (a constraint that there is not).
     """
     read = fragment(source)
     client = _server.shared(server)

@@ -23,9 +23,10 @@ def _ports(native) -> list[Port]:
 
 
 class Program:
-    """A whole model, loaded on a device: fragments by our kernels, products and convolutions by ours, cuBLASLt or the host's library.
+    """A whole model, loaded on a device.
 
-    Made by `stitch.program`. Safe to use from several threads; runs follow one another.
+    Fragments run by our kernels, products and convolutions by ours, cuBLASLt or the host's library. Made by
+    `stitch.program`. Safe to use from several threads; runs follow one another.
     """
 
     def __init__(self, document: bytes, device: str = "emulated", ordinal: int = 0):
@@ -69,8 +70,8 @@ class Program:
         with `__cuda_array_interface__` or `data_ptr()` of the ports' bytes. `stream`: a CUstream's handle, such as
         `torch.cuda.current_stream().cuda_stream`. Nothing is allocated or waited for, so that it may be captured into a
         CUDA graph; memory must stay until it has run, the program for as long as such graphs, and runs must be ordered
-        on the device. Errors: Unsupported (the
-        emulated device; a step that needs the host, which the message names), InvalidArgument, KernelError.
+        on the device. Errors: Unsupported (the emulated device; a step that needs the host, which the message
+        names), InvalidArgument, KernelError.
         """
         self._native.launch([_plan._address(array) for array in inputs], [_plan._address(array) for array in outputs], stream)
 
@@ -125,13 +126,14 @@ def program(
 ) -> Program:
     """A whole model, on host memory or on a GPU.
 
-    `device`: "emulated" (host memory; checks every access) or "cuda". `products`: who multiplies matrices: "library",
-    "ours" (kernels of ours wherever there are any), "faster" (where ours are predicted to be), or "stream" (the same,
-    and ours where a stream of a GPU has no library's call; the default on a GPU). `source`: a model as `stitch.fragment` takes it (ONNX, HLO text, a graph), or a program's file or bytes
-    (`Program.save`, `stitch run --program`), which needs no server. Weights are inputs. Waits up to `deadline_ms` for
-    plans; with `improve` the server tunes in the background what it had to predict. Errors: Unavailable (no server),
-    Timeout, Unsupported (an operator that nobody here computes; the message names it). `constraints` and `predict` are
-    as of `stitch.plan`; fragments without a plan are then computed by the reference evaluator. `lock`: a file that
+    `device`: "emulated" (host memory; checks every access) or "cuda". `products`: who multiplies matrices:
+    "library", "ours" (kernels of ours wherever there are any), "faster" (where ours are predicted to be), or
+    "stream" (the same, and ours where a stream of a GPU has no library's call; the default on a GPU). `source`: a
+    model as `stitch.fragment` takes it (ONNX, HLO text, a graph), or a program's file or bytes (`Program.save`,
+    `stitch run --program`), which needs no server. Weights are inputs. Waits up to `deadline_ms` for plans; with
+    `improve` the server tunes in the background what it had to predict. Errors: Unavailable (no server), Timeout,
+    Unsupported (an operator that nobody here computes; the message names it). `constraints` and `predict` are as of
+    `stitch.plan`; fragments without a plan are then computed by the reference evaluator. `lock`: a file that
     `Program.lock` was written to; a program of other plans is a ConstraintError, which names the first.
     """
     document = _read(source)
