@@ -74,7 +74,7 @@ Status check_once(client::LoadedPlan& loaded, const graph::Graph& fragment, prof
                   const PlanCheckOptions& options, PlanCheck& check) {
   const api::Plan& plan = loaded.plan();
   const std::uint64_t seed = mix(options.seed, static_cast<std::uint64_t>(distribution));
-  const auto ranges = profiler::integer_ranges(fragment);
+  const auto ranges = profiler::ranges_drawn(fragment, distribution);
   std::vector<Buffer> in, out;
   std::vector<graph::Input> inputs;
   for (std::size_t p = 0; p < plan.parameters.size(); ++p) {

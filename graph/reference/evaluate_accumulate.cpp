@@ -15,9 +15,9 @@ Accumulated<double> finish_sum(double value, const SumTotals& t, const Accumulat
   const Rounding& r = a.rounding;
   if (t.error == unchecked) return {value, unchecked};
   // An infinite or NaN element: so is the sum, in any order. Opposite infinities may be products that overflowed, which
-  // a contracted addition does not round; finite elements may add up to one before they meet the other.
+  // a contracted addition does not round; so may one that finite elements bring back into the range.
   if (t.special) {
-    const bool opposite = std::isnan(value) || t.magnitude + t.error >= r.overflow * (1 - 512 * r.ulp);
+    const bool opposite = std::isnan(value) || t.magnitude + t.error >= r.least_return();
     return {value, opposite && !t.nan ? unchecked : 0};
   }
   const double accumulator_integers = 1 / unit_roundoff(info(a.dtype).accumulator);
@@ -31,7 +31,7 @@ Accumulated<double> finish_sum(double value, const SumTotals& t, const Accumulat
   double bound = t.error + sum_depth(t.count, a.model) * 0.5 * r.ulp * reach + r.floor;
   bound += a.rounds_each ? t.count * (r.narrow * reach + r.floor) : r.narrow * (std::fabs(value) + bound);
   // No partial sum leaves the range of what it is kept in.
-  const double margin = 512 * r.ulp;
+  const double margin = r.margin();
   if (reach + bound < (a.rounds_each ? r.largest : r.overflow) * (1 - margin)) {
     return {value, std::fabs(value) + bound < r.largest ? bound : unchecked};
   }

@@ -29,6 +29,11 @@ struct Rounding {
   double split = 0;           ///< multiplier of Veltkamp's splitting (Dekker 1971) for the dtype's precision; 0: f64
   double exact_integers = 0;  ///< all integers up to here are representable
 
+  /// Relative: what is this close to the largest number may fall on either side of it by an operator's own error.
+  [[nodiscard]] double margin() const { return 512 * ulp; }
+  /// A contracted a·b + c does not round its product. Where that is certainly beyond the accumulator's range, an
+  /// addend of the other sign and this magnitude may bring it back (how far beyond an infinity was is not kept).
+  [[nodiscard]] double least_return() const { return 0.5 * margin() * overflow; }
   /// Error of a result of magnitude up to `magnitude` from an operator of that many ulps.
   [[nodiscard]] double error(double magnitude, double ulps) const {
     return magnitude > 0 ? (ulps * ulp + narrow) * magnitude + floor : 0;

@@ -26,8 +26,7 @@ Rounding::Rounding(DType type, const ErrorModel& model) : dtype(type) {
 }
 
 Settled settle(const Rounding& rounding, double value, double formula, const double* corners, std::size_t count) {
-  // An operator's own error near the largest number: a corner this close to it may fall on either side.
-  const double margin = 512 * rounding.ulp;
+  const double margin = rounding.margin();
   bool all_nan = true, all_positive = true, all_negative = true, all_finite = true, all_same = true;
   for (std::size_t i = 0; i < count; ++i) {
     const double c = corners[i];
@@ -106,6 +105,12 @@ void settle_unary(const Chunk& c) {
   }
 }
 
+/// Whether `infinite` + (`other` ± `error`) may be finite: Rounding::least_return.
+bool may_come_back(const Rounding& rounding, double infinite, double other, double error) {
+  if (!std::isinf(infinite) || !std::isfinite(other)) return false;
+  return std::copysign(1.0, infinite) * other - error <= -rounding.least_return();
+}
+
 template <class F>
 void settle_binary(const Chunk& c) {
   for (std::size_t i = 0; i < c.count; ++i) {
@@ -115,6 +120,11 @@ void settle_binary(const Chunk& c) {
                               of_type<F>(c.dtype, x + ex, y - ey), of_type<F>(c.dtype, x + ex, y + ey)};
     // A contracted a·b - c has no infinite product, and so no NaN where an overflow leads to one.
     const bool from_infinity = std::isnan(c.floats[i]) && (std::isinf(x) || std::isinf(y)) && x == x && y == y;
+    bool comes_back = false;
+    if constexpr (std::is_same_v<F, Add> || std::is_same_v<F, Subtract>) {
+      const double addend = std::is_same_v<F, Add> ? y : -y;
+      comes_back = may_come_back(*c.rounding, x, addend, ey) || may_come_back(*c.rounding, addend, x, ex);
+    }
     // Whatever the corners agree on, 0 / 0 may be between them.
     constexpr bool divides = std::is_same_v<F, Divide> || std::is_same_v<F, Remainder>;
     const bool by_zero = divides && ey > 0 && std::fabs(y) <= ey;
@@ -124,7 +134,8 @@ void settle_binary(const Chunk& c) {
     // One to any power is one, and anything to the power of zero, NaN not excepted.
     const bool by_nan = is_power && ((std::isnan(y) && ex > 0 && std::fabs(x - 1) <= ex) ||
                                      (std::isnan(x) && ey > 0 && std::fabs(y) <= ey));
-    const bool uncertain = ex == unchecked || ey == unchecked || from_infinity || by_zero || by_integer || by_nan;
+    const bool uncertain =
+        ex == unchecked || ey == unchecked || from_infinity || comes_back || by_zero || by_integer || by_nan;
     const Settled s =
         uncertain ? Settled{c.floats[i], unchecked} : settle(*c.rounding, c.floats[i], c.bounds[i], corners, 5);
     c.floats[i] = s.value;

@@ -325,4 +325,16 @@ std::vector<std::optional<InputSource::Range>> integer_ranges(const Graph& graph
   return ranges;
 }
 
+std::vector<std::optional<InputSource::Range>> ranges_drawn(const Graph& graph, Distribution distribution) {
+  std::vector<std::optional<InputSource::Range>> ranges = integer_ranges(graph);
+  if (distribution == Distribution::mixed) return ranges;
+  for (std::optional<InputSource::Range>& range : ranges) {
+    if (!range || range->low != 0) continue;  // no index but a divisor
+    const std::int64_t beyond = range->high / 8 + 1;
+    range->low -= beyond;
+    range->high += beyond;
+  }
+  return ranges;
+}
+
 }  // namespace stitch::profiler

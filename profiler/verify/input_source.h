@@ -13,8 +13,8 @@
 
 namespace stitch::profiler {
 
-/// What random inputs look like. Integers are drawn from the range that the graph needs of them (indices of a gather
-/// stay inside) and otherwise from small numbers of both signs.
+/// What random inputs look like. Integers are drawn from the range that the graph needs of them (ranges_drawn) and
+/// otherwise from small numbers of both signs.
 enum class Distribution : std::uint8_t {
   mixed,          ///< sign-mixed around ±1
   small,          ///< sign-mixed, around 1e-3
@@ -62,5 +62,10 @@ class InputSource {
 /// For each parameter the range that its integers must keep to, from how the graph uses them: indices of gathers,
 /// scatters and dynamic slices stay inside, divisors are not zero.
 std::vector<std::optional<InputSource::Range>> integer_ranges(const graph::Graph& graph);
+
+/// The ranges that a kernel's inputs are drawn from: of `mixed`, which is what kernels are measured with, those of
+/// integer_ranges; of the others a fifth of all indices lies outside, on either side. What an operator does with those
+/// is as much its meaning as what it does with the rest, and guards are seen nowhere else.
+std::vector<std::optional<InputSource::Range>> ranges_drawn(const graph::Graph& graph, Distribution distribution);
 
 }  // namespace stitch::profiler

@@ -10,7 +10,7 @@
 namespace stitch::profiler {
 
 std::vector<InputSource> make_inputs(const graph::Graph& graph, Distribution distribution, std::uint64_t seed) {
-  const auto ranges = integer_ranges(graph);
+  const auto ranges = ranges_drawn(graph, distribution);
   std::vector<InputSource> sources;
   for (std::size_t p = 0; p < graph.parameters().size(); ++p)
     sources.emplace_back(graph.node(graph.parameters()[p]).type(), distribution, mix(seed, p), ranges[p]);

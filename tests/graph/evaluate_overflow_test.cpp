@@ -67,11 +67,44 @@ INSTANTIATE_TEST_SUITE_P(
     Cases, SumsAtTheEnd,
     testing::Values(Sum{"infinity_and_little", {infinity, -1, 2}, infinity, true},
                     Sum{"infinity_and_what_may_become_the_other", {infinity, -3e38, -3e38}, infinity, false},
+                    Sum{"infinity_and_what_may_bring_it_back", {infinity, -3e36}, infinity, false},
                     Sum{"both_infinities", {infinity, -infinity, 1}, nan, false},
                     Sum{"nan", {nan, -3e38, -3e38}, nan, true},
                     Sum{"beyond_the_range", {3e38, 3e38, 1}, infinity, true},
                     Sum{"there_and_back", {3e38, 3e38, -3e38}, 3e38, false}),
     [](const auto& each) { return each.param.name; });
+
+// By a contraction 3.41e38 - 3e36 is finite; by a product that is rounded it is not. An addend of the same sign, or one
+// too small for the rounding of the product to matter, leaves the infinity.
+TEST(AdditionsAtTheEnd, AreUncheckedWhereAContractionComesBack) {
+  struct Case {
+    double product, addend;
+    bool checked;
+  };
+  for (const Case& one : {Case{3.41e19, -3e36, false}, {-3.41e19, 3e36, false}, {3.41e19, 3e36, true},
+                          {-3.41e19, -3e36, true}, {3.41e19, -3e33, true}}) {
+    for (const bool subtracts : {false, true}) {
+      Builder b;
+      const Value x = b.parameter(DType::f32, {1}), y = b.parameter(DType::f32, {1}), z = b.parameter(DType::f32, {1});
+      const Value product = b.binary(Op::multiply, x, y);
+      const auto graph = b.finish({subtracts ? b.binary(Op::subtract, z, product) : b.binary(Op::add, product, z)});
+      ASSERT_TRUE(graph) << graph.error().message;
+      const auto number = [](double value) {
+        Tensor tensor = Tensor::zeros({DType::f32, {1}});
+        tensor.floats = {value};
+        return tensor;
+      };
+      EvaluateOptions options;
+      options.bounds = true;
+      const double addend = subtracts ? -one.addend : one.addend;
+      const auto sum = evaluate(*graph, std::vector{number(one.product), number(1e19), number(addend)}, options);
+      ASSERT_TRUE(sum) << sum.error().message;
+      EXPECT_EQ(std::isfinite((*sum)[0].bound(0)), one.checked) << one.product << " " << one.addend;
+      if (!one.checked) continue;
+      EXPECT_EQ((*sum)[0].at(0), std::copysign(infinity, subtracts ? -one.product : one.product));
+    }
+  }
+}
 
 /// A sum of integers, one of which is uncertain by one: at the end of its range it may wrap around.
 TEST(SumsOfIntegers, AreUncheckedWhereTheyMayWrapAround) {

@@ -190,6 +190,25 @@ TEST(IntegerRanges, DivisorsAreNotZero) {
   EXPECT_EQ(ranges_of(b.finish({b.binary(Op::remainder, x, y), b.binary(Op::divide, z, z)})), "- [1,7] - ");
 }
 
+// Some indices lie outside, so that every guard is seen, but not of what is measured; divisors never do.
+TEST(RangesDrawn, IndicesLieOutsideTooButWhereKernelsAreMeasured) {
+  const auto gather = looked_up(50, 16, 8);
+  ASSERT_TRUE(gather) << gather.error().message;
+  for (const Distribution distribution : default_distributions()) {
+    const auto range = ranges_drawn(*gather, distribution)[1];
+    ASSERT_TRUE(range);
+    const std::int64_t beyond = distribution == Distribution::mixed ? 0 : 7;
+    EXPECT_EQ(range->low, -beyond) << to_string(distribution);
+    EXPECT_EQ(range->high, 49 + beyond) << to_string(distribution);
+  }
+  Builder b;
+  const Value x = b.parameter(DType::s32, {4}), y = b.parameter(DType::s32, {4});
+  const auto remainder = b.finish({b.binary(Op::remainder, x, y)});
+  ASSERT_TRUE(remainder) << remainder.error().message;
+  EXPECT_EQ(ranges_drawn(*remainder, Distribution::large)[1]->low, 1);
+  EXPECT_EQ(ranges_drawn(*remainder, Distribution::large)[1]->high, 7);
+}
+
 // What decides is no index: a mask that selects between indices, and the indices of an index table's look-up, which
 // have a limit of their own.
 TEST(IntegerRanges, OnlyDataIsLimited) {
