@@ -391,6 +391,18 @@ TEST_P(WrongKernelsEmulated, AreFoundWithTheirReason) {
   EXPECT_THAT(after.failure, testing::HasSubstr(GetParam().reason)) << right.kernel.source;
 }
 
+// Indices that lie outside are clamped, and verification draws some on either side.
+TEST(WrongIndicesEmulated, AreFoundWhereTheyAreNotClamped) {
+  const KernelCase right = make_case(looked_up(50, 16, 64), one_phase);
+  const Verification before = verify(right);
+  ASSERT_TRUE(before.correct) << before.failure;
+  for (const auto& [from, to] : {std::pair(", 0), 49)", ", -50), 49)"), {", 0), 49)", ", 0), 99)"}}) {
+    const Verification after = verify(mutated(right, from, to));
+    EXPECT_FALSE(after.correct);
+    EXPECT_THAT(after.failure, testing::HasSubstr("out_of_bounds")) << right.kernel.source;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Damages, WrongKernelsEmulated, testing::ValuesIn(damages()),
                          [](const auto& each) { return each.param.name; });
 
