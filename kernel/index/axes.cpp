@@ -124,7 +124,7 @@ class Equations {
       }
     }
     for (NodeId id = 0; id < graph.size(); ++id) {
-      if (!detached.contains(id)) relate(id);
+      detached.contains(id) ? relate_results(id) : relate(id);
     }
   }
 
@@ -192,6 +192,13 @@ class Equations {
         if (batch == a.index_vector_dim) ++batch;
         same(result, d, indices, batch++);
       }
+    }
+  }
+
+  /// Of a detached operator: whatever its operands are, elements of its results belong together.
+  void relate_results(NodeId id) {
+    for (std::int32_t r = 1; r < std::ssize(graph_.node(id).results); ++r) {
+      if (graph_.type({id, r}).dims == graph_.type({id, 0}).dims) same_shape({id, 0}, {id, r});
     }
   }
 
@@ -475,11 +482,11 @@ std::vector<int> AxisAnalysis::of(Value value) const {
 
 std::vector<int> AxisAnalysis::reduced(NodeId id) const {
   const Node& node = graph_->node(id);
-  Dims dimensions = graph::reduced_dimensions(node).value_or(Dims{});
-  if (node.op == Op::scan) dimensions = {node.as<graph::ScanAttributes>().dimension};
-  if (node.op == Op::associative_scan) dimensions = {node.as<graph::AssociativeScanAttributes>().dimension};
+  // A scan walks its result, whose axes are not the operand's where these would stand in one value twice.
+  if (node.op == Op::scan) return of({id, 0}, node.as<graph::ScanAttributes>().dimension);
+  if (node.op == Op::associative_scan) return of({id, 0}, node.as<graph::AssociativeScanAttributes>().dimension);
   std::vector<int> axes;
-  for (const std::int64_t d : dimensions) {
+  for (const std::int64_t d : graph::reduced_dimensions(node).value_or(Dims{})) {
     const auto& of_dimension = of(node.operands[0], d);
     axes.insert(axes.end(), of_dimension.begin(), of_dimension.end());
   }

@@ -39,9 +39,15 @@ void merge_axes(std::vector<int>& axes, const std::vector<int>& more) {
 }
 
 /// The positions of axes in a group.
-AxisSet positions(const ScalarProgram& program, const std::vector<int>& axes) {
+/// Error: internal (an axis that the group does not have: an anchor's own are always its group's).
+Result<AxisSet> positions(const ScalarProgram& program, const std::vector<int>& axes) {
   AxisSet found;
-  for (const int axis : axes) found.insert(program.position(axis));
+  for (const int axis : axes) {
+    const int position = program.position(axis);
+    if (position < 0)
+      return make_error(ErrorKind::internal, "an anchor along axis {}, which its group does not have", axis);
+    found.insert(position);
+  }
   return found;
 }
 
@@ -135,7 +141,7 @@ Result<Anchor> GroupBuilder::build_anchor(const Draft& draft, GroupStructure& gr
   Anchor anchor;
   anchor.node = draft.node;
   anchor.value = draft.value;
-  anchor.axes = positions(program, draft.axes);
+  STITCH_ASSIGN(anchor.axes, positions(program, draft.axes));
   anchor.dtype = graph_.type(draft.value).dtype;
   switch (draft.kind) {
     case Draft::Kind::reduce: return build_reduce(draft, program, std::move(anchor));
@@ -166,7 +172,7 @@ Result<Anchor> GroupBuilder::build_reduce(const Draft& draft, ScalarProgram& pro
   STITCH_ASSIGN(const ItemId item, program.item(operand, indices));
   anchor.items = {item};
   anchor.value = {draft.node, 0};
-  anchor.reduced = positions(program, analysis_.reduced(draft.node));
+  STITCH_ASSIGN(anchor.reduced, positions(program, analysis_.reduced(draft.node)));
   anchor.combiner = graph_.node(draft.node).op;
   const std::vector<Index> kept = program.canonical_indices(analysis_, {draft.node, 0});
   if (anchor.combiner == Op::arg_reduce) {
@@ -251,7 +257,7 @@ Result<Anchor> GroupBuilder::build_scan(const Draft& draft, ScalarProgram& progr
     STITCH_ASSIGN(const ItemId item, program.item(operand, indices));
     anchor.items.push_back(item);
   }
-  anchor.reduced = positions(program, analysis_.reduced(draft.node));
+  STITCH_ASSIGN(anchor.reduced, positions(program, analysis_.reduced(draft.node)));
   const Index address = program.pool().linear(indices, graph::row_major_strides(node.type().dims));
   for (const auto& [result, output] : draft.stored) {
     anchor.results.push_back(result);

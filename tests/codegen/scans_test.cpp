@@ -171,6 +171,21 @@ TEST(ScansEmulated, HaveWorkBeforeAndBehindThem) {
   expect_right(each, {numbers(DType::f32, count, 1), numbers(DType::f32, count, 2)});
 }
 
+// Sums of columns are scanned and meet sums of rows of the same square: the scan has axes of its own.
+TEST(ScansEmulated, GoAlongTheirOwnAxesWhereRowsMeetColumns) {
+  for (const bool tuple : {false, true}) {
+    Builder b;
+    const Value x = b.parameter(DType::f32, {12, 12});
+    const Value rows = b.reduce(ReduceKind::sum, x, {1}), columns = b.reduce(ReduceKind::sum, x, {0});
+    const Value scan = tuple
+                           ? b.add(Op::associative_scan, {columns, columns}, graph::AssociativeScanAttributes{0, false},
+                                   {combiner_of(recurrence, {DType::f32, DType::f32})})
+                           : b.add(Op::scan, {columns}, graph::ScanAttributes{ReduceKind::sum, 0, false, false});
+    const KernelCase each = make_case(b.finish({b.binary(Op::add, rows, {scan.node, tuple ? 1 : 0})}));
+    expect_right(each, {numbers(DType::f32, 144, 1)});
+  }
+}
+
 // Each barrier of the exchange is there for a reason that the race detector sees.
 TEST(ScansEmulated, AMissingBarrierIsSeen) {
   const auto shared_by_warps = [](const kernel::KernelProgram& p) { return std::get<1>(lay_of(p)) > 1; };

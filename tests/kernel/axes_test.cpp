@@ -246,6 +246,17 @@ TEST(AxisAnalysis, ReducedAxesAreThoseOfTheReducedDimensions) {
   EXPECT_TRUE(analysis.reduced(joined.node).empty());
 }
 
+// Sums of rows meet a scan of sums of columns: the scan has axes of its own, and goes along those.
+TEST(AxisAnalysis, AScanGoesAlongTheAxesOfItsResults) {
+  Builder b;
+  const Value x = parameter(b, {3, 3}), rows = sum(b, x, {1});
+  const Value scan = b.add(Op::scan, {sum(b, x, {0})}, graph::ScanAttributes{ReduceKind::sum, 0, false, false});
+  const Graph graph = finished(b, {b.binary(Op::add, rows, scan)});
+  const AxisAnalysis analysis(graph);
+  EXPECT_NE(analysis.of(scan), analysis.of(graph.node(scan.node).operands[0]));
+  EXPECT_EQ(analysis.reduced(scan.node), analysis.of(scan));
+}
+
 // ---- square iteration spaces --------------------------------------------------------------------------------------
 
 /// No value has one axis in two places: its iteration space would be its diagonal.
