@@ -2,8 +2,11 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
+#include "cli/contractions/product.h"
 #include "cli/explain/explanation.h"
 #include "cli/explain/page.h"
+#include "cli/explain/pipeline_timeline.h"
+#include "graph/simplify.h"
 #include "import/import.h"
 
 namespace stitch::cli {
@@ -17,11 +20,37 @@ struct ExplainOptions {
   bool no_run = false;
 };
 
+/// The products of a simplified graph, each with the kernel of ours that is predicted to be fastest, if there is one.
+std::vector<Product> explain_products(const graph::Graph& graph, const DeviceSpec& device) {
+  std::vector<Product> products = products_of(graph);
+  for (Product& product : products) {
+    if (!product.why_none.empty()) continue;
+    const Status chosen = choose(product, device, tuning::space_under(graph.constraints, 1));
+    if (!chosen) product.why_none = chosen.error().message;
+  }
+  return products;
+}
+
+nlohmann::ordered_json document_of(const Product& product, const DeviceSpec& device) {
+  nlohmann::ordered_json json = to_document(product, device);
+  if (product.why_none.empty()) json["pipeline"] = to_document(timeline_of(summary_of(product).turn));
+  return json;
+}
+
+std::string text_of(const Product& product) {
+  return product.why_none.empty() ? to_text(product) + to_text(timeline_of(summary_of(product).turn))
+                                  : to_text(product);
+}
+
 Result<ExitCode> explain(const ExplainOptions& options) {
   STITCH_ASSIGN(const auto session, Session::open(options.common));
   import::ImportOptions importing;
   importing.constraints = options.common.constraints;
   STITCH_ASSIGN(auto imported, import::import_file(session->files, options.model, importing));
+  STITCH_TRY(graph::simplify(imported.graph));
+  const DeviceSpec& device = session->tuner->scorer().device();
+  std::vector<Product> products;
+  if (options.fragment.empty()) products = explain_products(imported.graph, device);
   STITCH_ASSIGN(const tuning::ModelFragments model, tuning::cut_model(std::move(imported), *session->tuner));
   const tuning::ProgressSink progress = progress_display(options.common.quiet);
   std::vector<FragmentExplanation> fragments;
@@ -36,7 +65,7 @@ Result<ExitCode> explain(const ExplainOptions& options) {
     sound = sound && fragments.back().failure.empty();
   }
   if (progress) progress({"explain", 1, ""});
-  if (fragments.empty()) {
+  if (fragments.empty() && products.empty()) {
     return make_error(ErrorKind::not_found, "{}: no fragment{}", options.model.string(),
                       options.fragment.empty() ? "" : fmt::format(" whose key starts with '{}'", options.fragment));
   }
@@ -44,7 +73,7 @@ Result<ExitCode> explain(const ExplainOptions& options) {
     const bool is_whole = fragments.size() == model.entries.size();
     RealProcessLauncher launcher;
     const Page page =
-        to_page(options.model.filename().string(), is_whole ? &model.outline : nullptr, fragments, launcher);
+        to_page(options.model.filename().string(), is_whole ? &model.outline : nullptr, fragments, products, launcher);
     STITCH_TRY(session->files.publish(options.html, page.html));
     if (page.undrawn) std::fprintf(stderr, "stitch: a page without drawings: %s\n", page.undrawn->message.c_str());
   }
@@ -52,9 +81,12 @@ Result<ExitCode> explain(const ExplainOptions& options) {
     nlohmann::ordered_json json = {{"model", options.model.filename().string()}};
     json["fragments"] = nlohmann::ordered_json::array();
     for (const FragmentExplanation& fragment : fragments) json["fragments"].push_back(to_document(fragment));
+    json["products"] = nlohmann::ordered_json::array();
+    for (const Product& product : products) json["products"].push_back(document_of(product, device));
     std::printf("%s\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
   } else if (options.html.empty()) {
     for (const FragmentExplanation& fragment : fragments) std::printf("%s\n", to_text(fragment).c_str());
+    for (const Product& product : products) std::printf("%s\n", text_of(product).c_str());
   }
   return sound ? ExitCode::success : ExitCode::failure;
 }
@@ -64,11 +96,13 @@ Result<ExitCode> explain(const ExplainOptions& options) {
 void add_explain_command(CLI::App& app, ExitCode& code) {
   auto options = std::make_shared<ExplainOptions>();
   CLI::App* command = app.add_subcommand(
-      "explain", "Why each kernel ends where it ends, how it is mapped, what its time is made of, what was counted");
+      "explain",
+      "Why each kernel ends where it ends, how it is mapped, what its time is made of, what was counted; the pipelines "
+      "of kernels for products");
   command->add_option("model", options->model, "model or fragment file")->required();
   add_common_options(*command, options->common);
   add_constraint_options(*command, options->common.constraints);
-  command->add_option("--fragment", options->fragment, "only fragments whose key starts with this");
+  command->add_option("--fragment", options->fragment, "only fragments whose key starts with this, and no products");
   command->add_option("--html", options->html, "write a self-contained page here instead of text");
   command->add_option("--pairs", options->pairs, "pairs of kernels whose merger is examined, per fragment")
       ->capture_default_str();

@@ -5,6 +5,7 @@
 #include "cli/explain/fragment_drawing.h"
 #include "cli/explain/layout.h"
 #include "cli/explain/outline_drawing.h"
+#include "cli/explain/pipeline_timeline.h"
 #include "cli/explain/svg.h"
 
 namespace stitch::cli {
@@ -29,15 +30,16 @@ summary{cursor:pointer;margin:.4em 0}.missing{color:var(--soft)}
 /// Writes the page part by part.
 class PageWriter {
  public:
-  PageWriter(const std::vector<FragmentExplanation>& fragments, ProcessLauncher& launcher)
-      : fragments_(fragments), launcher_(launcher) {}
+  PageWriter(const std::vector<FragmentExplanation>& fragments, const std::vector<Product>& products,
+             ProcessLauncher& launcher)
+      : fragments_(fragments), products_(products), launcher_(launcher) {}
 
   Page write(std::string_view title, const tuning::ModelOutline* outline) {
     html_ = fmt::format(
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/><title>{0}</title>"
         "<style>{1}{2}</style></head><body>\n<h1>{0}</h1>\n",
         escape_xml(title), page_style(), svg_style());
-    write_summary();
+    if (!fragments_.empty()) write_summary();
     if (outline != nullptr && outline->parts.size() > 1) {
       html_ += "<h2>the model, equal parts once</h2>\n";
       if (leaves_out_flows(*outline)) {
@@ -47,6 +49,7 @@ class PageWriter {
       write_drawing({draw_outline(*outline, fragments_)});
     }
     for (const FragmentExplanation& fragment : fragments_) write_fragment(fragment);
+    if (!products_.empty()) write_products();
     html_ += "</body></html>\n";
     return {std::move(html_), std::move(undrawn_)};
   }
@@ -114,7 +117,21 @@ class PageWriter {
     }
   }
 
+  void write_products() {
+    html_ +=
+        "<h2>products, convolutions and attentions, by kernels of ours</h2>\n<p>Of each the first turns of a block: "
+        "a tile on its way to its place in shared memory, there and waiting, in use.</p>\n";
+    for (const Product& product : products_) {
+      html_ += fmt::format("<h3>{} × {}</h3>\n<pre>{}</pre>\n", product.count, escape_xml(product.name),
+                           escape_xml(to_text(product)));
+      if (!product.why_none.empty()) continue;
+      const std::string drawn = to_svg(timeline_of(summary_of(product).turn));
+      if (!drawn.empty()) html_ += fmt::format("<div class=\"drawing\">{}</div>\n", drawn);
+    }
+  }
+
   const std::vector<FragmentExplanation>& fragments_;
+  const std::vector<Product>& products_;
   ProcessLauncher& launcher_;
   std::string html_;
   std::optional<Error> undrawn_;
@@ -125,8 +142,9 @@ class PageWriter {
 std::string_view page_style() { return style_sheet; }
 
 Page to_page(std::string_view title, const tuning::ModelOutline* outline,
-             const std::vector<FragmentExplanation>& fragments, ProcessLauncher& launcher) {
-  return PageWriter(fragments, launcher).write(title, outline);
+             const std::vector<FragmentExplanation>& fragments, const std::vector<Product>& products,
+             ProcessLauncher& launcher) {
+  return PageWriter(fragments, products, launcher).write(title, outline);
 }
 
 }  // namespace stitch::cli

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/subprocess.h"
+#include "cli/contractions/product.h"
 #include "cli/explain/explanation.h"
 #include "tuning/models/model_outline.h"
 
@@ -18,10 +19,12 @@ struct Page {
 };
 
 /// The page of a model: its outline (null: none, where not all fragments are explained), and for each fragment its plan
-/// as a picture, a table of its kernels, the text of the explanation and, where it was run, the kernels' source.
-/// Drawings that cannot be laid out are left out, with the reason in their place.
+/// as a picture, a table of its kernels, the text of the explanation and, where it was run, the kernels' source; then
+/// the products with the pipelines of their kernels over time. Drawings that cannot be laid out are left out, with the
+/// reason in their place.
 Page to_page(std::string_view title, const tuning::ModelOutline* outline,
-             const std::vector<FragmentExplanation>& fragments, ProcessLauncher& launcher);
+             const std::vector<FragmentExplanation>& fragments, const std::vector<Product>& products,
+             ProcessLauncher& launcher);
 
 /// The style sheet of this page, without that of its drawings, for other pages.
 std::string_view page_style();

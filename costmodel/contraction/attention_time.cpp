@@ -56,6 +56,7 @@ class AttentionPricing {
     add_rounds(full, resident_, time.turns, last == 0, time);
     if (last > 0) add_rounds(1, last, full > 0 ? time.turns : longest_, true, time);
     if (s_.split > 1) add_partial(time);
+    time.turn = turn_of(full > 0 ? resident_ : static_cast<int>(last));
     for (double* part : {&time.multiply, &time.special, &time.shared, &time.issue, &time.loop, &time.fill,
                          &time.epilogue, &time.partial})
       *part *= us_per_cycle();
@@ -200,31 +201,39 @@ class AttentionPricing {
            schedulers;
   }
 
-  /// A turn of `x` blocks of an SM: units that are busy, or what one warp does one after the other.
-  [[nodiscard]] double turn_cycles(double x) const {
+  /// What `x` blocks of an SM do in a turn, cycles: units that are busy, or what one warp does one after the other.
+  [[nodiscard]] double use_cycles(double x) const {
     const double busy = x * norm_of({multiply_cycles(), special_cycles(), shared_cycles(), issue_cycles()});
-    if (together()) return turn_together(x, busy);
+    if (together()) return use_together(x, busy);
     const double alone = static_cast<double>(schedulers) / shape_.warps;  // a warp's share, at its scheduler's rate
     const double exchange = 2 * std::log2(cores() ? 8 : 4) * shuffle_cycles + 3 * d_.shared_latency;
     const double chain = alone * (multiply_cycles() + special_cycles()) + softmax_instructions() + exchange;
-    return with_loads(x, std::max(busy, chain));
+    return std::max(busy, chain);
   }
   /// Warpgroups begin a turn together: nobody has exponentials to take before the first has its scores, and nobody
   /// multiplies behind the last ones; guess, as is that other blocks fill that. Schedules whose exponentials overlap
   /// with products were measured to gain nothing by it.
-  [[nodiscard]] double turn_together(double x, double busy) const {
+  [[nodiscard]] double use_together(double x, double busy) const {
     const double scores = score_cycles() / groups(), values = value_cycles() / groups();
     const double exchange = 4 * shuffle_cycles + 3 * d_.shared_latency;
     const double softmax = std::max(softmax_instructions(), special_cycles() / groups()) + exchange;
     const double idle = warpgroup_turn_cycles + scores + values;
-    return with_loads(x, std::max(busy + idle / x, idle + softmax));
+    return std::max(busy + idle / x, idle + softmax);
   }
-  [[nodiscard]] double with_loads(double x, double use) const {
-    const double transfer = x * stage_bytes() / l2_rate_of_sm();
-    const double load = load_latency(d_, found_in_l2_) + transfer;
+  /// Of `x` blocks, cycles: to bring a tile of each, and until one is there.
+  [[nodiscard]] double transfer_cycles(double x) const { return x * stage_bytes() / l2_rate_of_sm(); }
+  [[nodiscard]] double load_cycles(double x) const { return load_latency(d_, found_in_l2_) + transfer_cycles(x); }
+  [[nodiscard]] double turn_cycles(double x) const {
+    const double use = use_cycles(x), transfer = transfer_cycles(x), load = load_cycles(x);
     const bool hidden = load <= (s_.stages * x - 1) * use / x;
     const double turn = hidden ? std::max(use, transfer) : std::max({use, transfer, (load + use / x) / s_.stages});
     return turn + d_.block_barrier_cycles / x;
+  }
+  [[nodiscard]] PipelineTurn turn_of(int x) const {
+    const double us = us_per_cycle(), use = use_cycles(x), between = d_.block_barrier_cycles / x;
+    const double busy = std::max(use, transfer_cycles(x)) + between;
+    const auto turns = static_cast<std::int64_t>(longest_);
+    return {turns, s_.stages, 1, x, load_cycles(x) * us, use / x * us, busy * us, between * us};
   }
 
   void add_rounds(double rounds, double x, double turns, bool last, AttentionTime& time) const {

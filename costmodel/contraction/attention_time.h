@@ -5,6 +5,7 @@
 
 #include "base/device_spec.h"
 #include "costmodel/analytical_constants.h"
+#include "costmodel/contraction/pipeline_turn.h"
 #include "kernel/attention/visible_keys.h"
 
 namespace stitch::costmodel {
@@ -31,6 +32,7 @@ struct AttentionTime {
   double turns = 0;   ///< tiles of keys that a block walks, on average
   double rounds = 0;  ///< how often all SMs get as many blocks as they hold
   double l2_bytes = 0, dram_bytes = 0;
+  PipelineTurn turn;  ///< of the rounds of most blocks
 
   [[nodiscard]] std::array<std::pair<const char*, double>, 7> limits() const;
   [[nodiscard]] std::pair<const char*, double> binding() const;

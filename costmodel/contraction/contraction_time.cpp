@@ -108,6 +108,7 @@ class Pricing {
       add_rounds(1, time.resident, true, time);
     }
     if (s_.split > 1) add_partial(time);
+    time.turn = turn_of(full > 0 ? time.resident : static_cast<int>(last));
     for (double* part :
          {&time.multiply, &time.shared, &time.issue, &time.loop, &time.fill, &time.epilogue, &time.partial})
       *part *= us_per_cycle();
@@ -199,17 +200,31 @@ class Pricing {
     return std::max(most, shape_.depth_steps * step);
   }
 
-  /// A turn of `x` blocks by the pipeline in shared memory.
-  [[nodiscard]] double turn_cycles(double x) const {
+  /// A turn of `x` blocks by the pipeline in shared memory, cycles.
+  struct Turn {
+    double use, load;  ///< of all blocks; of one tile
+    double busy;       ///< where no tile is waited for
+    double between;    ///< barriers, and what a turn begins and ends with
+  };
+  [[nodiscard]] Turn turn(double x) const {
     const double use = inner_cycles(x), transfer = x * loaded_bytes() / l2_rate_of_sm();
-    const double load = load_latency(d_, found_in_l2_) + transfer;
     const double busy = std::max({use, transfer, engine_.asynchronous ? blocking_cycles() : 0});
-    // Of wgmma's stages one more is still read.
-    const int stages = is_warpgroup(s_.instruction) ? s_.stages - 1 : s_.stages;
-    const bool hidden = load <= (stages * x - 1) * use / x;
-    const double turn = hidden ? busy : std::max(busy, (load + use / x) / stages);
-    if (engine_.copy_engine) return turn + (s_.cluster > 1 ? cluster_turn_cycles / x : 0);
-    return turn + (d_.block_barrier_cycles + idle_cycles()) / x;
+    const double waits = s_.cluster > 1 ? cluster_turn_cycles : 0;
+    const double between = engine_.copy_engine ? waits : d_.block_barrier_cycles + idle_cycles();
+    return {use, load_latency(d_, found_in_l2_) + transfer, busy, between / x};
+  }
+  /// Tiles on their way or being multiplied: of wgmma's stages one more is still read.
+  [[nodiscard]] int stages() const { return is_warpgroup(s_.instruction) ? s_.stages - 1 : s_.stages; }
+  [[nodiscard]] double turn_cycles(double x) const {
+    const Turn t = turn(x);
+    const bool hidden = t.load <= (stages() * x - 1) * t.use / x;
+    return (hidden ? t.busy : std::max(t.busy, (t.load + t.use / x) / stages())) + t.between;
+  }
+  [[nodiscard]] PipelineTurn turn_of(int x) const {
+    const Turn t = turn(x);
+    const double us = us_per_cycle();
+    return {shape_.depth_tiles, stages(),       s_.fragment_stages,        x,
+            t.load * us,        t.use / x * us, (t.busy + t.between) * us, t.between * us};
   }
   /// Of a turn, in which a block alone on its SM multiplies nothing.
   [[nodiscard]] double idle_cycles() const {

@@ -5,6 +5,7 @@
 
 #include "base/device_spec.h"
 #include "costmodel/analytical_constants.h"
+#include "costmodel/contraction/pipeline_turn.h"
 #include "kernel/contraction/contraction_schedule.h"
 
 namespace stitch::costmodel {
@@ -36,6 +37,7 @@ struct ContractionTime {
   int resident = 0;   ///< blocks of an SM
   double rounds = 0;  ///< how often all SMs get that many; 2.5: the last one is half full
   double l2_bytes = 0, dram_bytes = 0;
+  PipelineTurn turn;  ///< of the rounds of most blocks
 
   [[nodiscard]] std::array<std::pair<const char*, double>, 6> limits() const;
   [[nodiscard]] std::pair<const char*, double> binding() const;

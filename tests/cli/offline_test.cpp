@@ -23,8 +23,7 @@ class OfflineEmulated : public testing::Test {
   std::string database = folder.at("plans.db");
 };
 
-TEST_F(OfflineEmulated, ProductsBecomeKernels) {
-  const std::string layers = folder.write("layers.hlo.txt", R"(HloModule layers
+constexpr const char* layers_hlo = R"(HloModule layers
 
 ENTRY main {
   x = f16[64,96] parameter(0)
@@ -36,7 +35,10 @@ ENTRY main {
   second = f16[64,96] dot(bent, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}
   ROOT third = f16[64,96] dot(second, c), lhs_contracting_dims={1}, rhs_contracting_dims={0}
 }
-)");
+)";
+
+TEST_F(OfflineEmulated, ProductsBecomeKernels) {
+  const std::string layers = folder.write("layers.hlo.txt", layers_hlo);
   const Outcome found = stitch({"contractions", layers, "--json", "--source"});
   ASSERT_EQ(found.code, 0) << found.err;
   const std::size_t end = found.out.find('\n');
@@ -239,6 +241,27 @@ TEST_F(OfflineEmulated, ExplainSaysWhyAndWhatWasCounted) {
   EXPECT_THAT(text.out, HasSubstr("bound by"));
   EXPECT_EQ(text.out.find("counted"), std::string::npos);
   EXPECT_EQ(stitch({"explain", model, "--fragment", "nothing"}).code, 3);
+}
+
+// Without a fragment, too: what a model's products would be by kernels of ours, and how their tiles follow one another.
+TEST_F(OfflineEmulated, ExplainDrawsThePipelinesOfProducts) {
+  const std::string layers = folder.write("layers.hlo.txt", layers_hlo), page = folder.at("page.html");
+  const Outcome outcome = stitch({"explain", layers, "--no-run", "--json", "--html", page, "--quiet"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const json products = outcome.json()["products"];
+  ASSERT_FALSE(products.empty());
+  for (const json& product : products) {
+    const json& pipeline = product["pipeline"];
+    EXPECT_EQ(pipeline["tiles"].size(), std::min<std::int64_t>(12, pipeline["turns"])) << product;
+    EXPECT_GE(pipeline["stages"], 1);
+    // The turns of one block are some of the whole time.
+    EXPECT_LT(
+        pipeline["turns"].get<double>() * (pipeline["busy_us"].get<double>() + pipeline["waits_us"].get<double>()),
+        product["predicted_us"].get<double>())
+        << product;
+  }
+  EXPECT_THAT(read_file(page), HasSubstr("place 0"));
+  EXPECT_THAT(stitch({"explain", layers, "--no-run"}).out, HasSubstr("pipeline: "));
 }
 
 TEST(Environment, VariablesAreListedAndTyposNamed) {

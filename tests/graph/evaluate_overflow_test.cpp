@@ -81,8 +81,11 @@ TEST(AdditionsAtTheEnd, AreUncheckedWhereAContractionComesBack) {
     double product, addend;
     bool checked;
   };
-  for (const Case& one : {Case{3.41e19, -3e36, false}, {-3.41e19, 3e36, false}, {3.41e19, 3e36, true},
-                          {-3.41e19, -3e36, true}, {3.41e19, -3e33, true}}) {
+  for (const Case& one : {Case{3.41e19, -3e36, false},
+                          {-3.41e19, 3e36, false},
+                          {3.41e19, 3e36, true},
+                          {-3.41e19, -3e36, true},
+                          {3.41e19, -3e33, true}}) {
     for (const bool subtracts : {false, true}) {
       Builder b;
       const Value x = b.parameter(DType::f32, {1}), y = b.parameter(DType::f32, {1}), z = b.parameter(DType::f32, {1});

@@ -127,7 +127,7 @@ TEST(ExplanationPage, IsWellFormedAndComplete) {
       {Kind::fragment, 0, 0, "", 12}, {Kind::call, 0, 0, "dot f32 [8,8]·[8,8]", 24}, {Kind::fragment, 1, 1, "", 1}};
   outline.flows = {{0, 1, {DType::f32, {8, 8}}, 24}, {1, 0, {DType::f32, {8, 8}}, 12}};
   RealProcessLauncher launcher;
-  const Page page = to_page("a <model>", &outline, fragments, launcher);
+  const Page page = to_page("a <model>", &outline, fragments, {}, launcher);
   EXPECT_FALSE(page.undrawn) << page.undrawn->message;
   std::istringstream stream(page.html);
   boost::property_tree::ptree tree;
@@ -149,7 +149,7 @@ class MachineWithoutPrograms final : public ProcessLauncher {
 
 TEST(ExplanationPage, WithoutGraphvizItSaysSoAndHasTheRest) {
   MachineWithoutPrograms machine;
-  const Page page = to_page("model", nullptr, {two_kernels()}, machine);
+  const Page page = to_page("model", nullptr, {two_kernels()}, {}, machine);
   ASSERT_TRUE(page.undrawn);
   EXPECT_EQ(page.undrawn->kind, ErrorKind::unavailable);
   EXPECT_THAT(page.html, HasSubstr("not drawn: drawings need Graphviz"));

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/device_spec.h"
+#include "base/result.h"
+#include "codegen/generated_kernel.h"
+#include "graph/graph.h"
+#include "tuning/contractions/attention_choice.h"
+#include "tuning/contractions/contraction_choice.h"
+
+namespace stitch::cli {
+
+/// A product, a convolution or an attention of a model, or several that are equal, and the kernel of ours for it that
+/// is predicted to be fastest.
+struct Product {
+  std::string name;  ///< the call as a library runs it, or what a file of problems calls it
+  std::int64_t count = 1;
+  std::string why_none;  ///< no kernel of ours
+  std::optional<kernel::ContractionProblem> problem;
+  std::optional<kernel::AttentionProblem> attention;  ///< instead
+  tuning::ContractionChoice choice;                   ///< of the one or the other, once it is chosen
+  tuning::AttentionChoice attention_choice;
+  double seconds = 0;  ///< to enumerate and rank
+
+  /// Chosen ones only.
+  [[nodiscard]] const kernel::ContractionSchedule& schedule() const { return choice.ranked.best.front().schedule; }
+  [[nodiscard]] const kernel::AttentionSchedule& attention_schedule() const {
+    return attention_choice.ranked.best.front().schedule;
+  }
+};
+
+/// What a graph's call computes, whether a kernel of ours has it or not: every different one once, in the graph's
+/// order.
+std::vector<Product> products_of(const graph::Graph& graph);
+
+/// Ranks the schedules of a product by the analytical model, and keeps the fastest. Errors: constraint (none is legal).
+Status choose(Product& product, const DeviceSpec& device, const search::ContractionSpaceOptions& space);
+
+/// The kernel of the chosen schedule. Errors: those of codegen::generate_contraction and generate_attention.
+Result<codegen::GeneratedKernel> generate(const Product& product, const codegen::GenerateOptions& options);
+
+/// What is known of a chosen product of either kind alike.
+struct ProductSummary {
+  std::string problem, schedule;
+  std::int64_t enumerated = 0, blocks = 0, threads = 0, shared_bytes = 0;
+  double predicted_us = 0, rival_us = 0, uncertainty_us = 0, dram_bytes = 0;
+  const char* bound_by = "";
+  costmodel::PipelineTurn turn;
+};
+ProductSummary summary_of(const Product& product);
+
+/// Lines for people, indented behind the first: problem, schedule, prediction with its parts and the rival's, or why
+/// there is no kernel of ours.
+std::string to_text(const Product& product);
+nlohmann::ordered_json to_document(const Product& product, const DeviceSpec& device);
+
+}  // namespace stitch::cli
