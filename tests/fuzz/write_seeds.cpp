@@ -13,6 +13,7 @@
 #include "import/import.h"
 #include "profiler/runner/protocol.h"
 #include "tests/db/sample_records.h"
+#include "tests/graph/random_graph.h"
 
 namespace stitch::fuzz {
 namespace {
@@ -58,6 +59,21 @@ void write_fragments(const fs::path& golden, const fs::path& out) {
       json.add(name, graph::encode(imported->graph, graph::Encoding::json));
       cbor.add(name, graph::encode(imported->graph, graph::Encoding::cbor));
     }
+  }
+}
+
+/// Small graphs of all kinds of operators, many of them squares, whose dimensions meet in more ways than one.
+void write_plans(const fs::path& out) {
+  const SeedFolder seeds(out / "plan");
+  for (std::uint64_t seed = 1; seed <= 48; ++seed) {
+    graph::testing::RandomGraphOptions options;
+    options.seed = seed;
+    options.operators = 8;
+    options.most_extent = seed % 2 == 0 ? 2 : 9;
+    options.arg_reduce = options.max_exp_sum = options.scan = options.reduce_window = options.scatter = 2;
+    options.function = 2;
+    seeds.add("random_" + std::to_string(seed),
+              graph::encode(graph::testing::random_graph(options), graph::Encoding::json));
   }
 }
 
@@ -159,6 +175,7 @@ void write_requests(const fs::path& out) {
 void write_seeds(const fs::path& repository, const fs::path& out) {
   const fs::path tests = repository / "tests";
   write_fragments(tests / "golden" / "kernels", out);
+  write_plans(out);
   SeedFolder(out / "hlo").copy_all(tests / "data" / "hlo", ".hlo.txt");
   SeedFolder(out / "onnx").copy_all(tests / "data" / "onnx", ".onnx");
   SeedFolder(out / "ptx").copy_all(tests / "data" / "emulator", ".ptx");
