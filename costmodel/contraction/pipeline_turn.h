@@ -16,8 +16,6 @@ struct PipelineTurn {
   double use_us = 0;        ///< what multiplies it, of one block
   double busy_us = 0;       ///< from one turn of a block to its next, where no tile is waited for: all blocks' uses
   double between_us = 0;    ///< of that, barriers and what a turn begins and ends with
-
-  [[nodiscard]] bool hides_loads() const { return load_us + use_us <= stages * (busy_us - between_us); }
 };
 
 }  // namespace stitch::costmodel
