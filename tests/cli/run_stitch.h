@@ -11,6 +11,7 @@
 
 #include "base/subprocess.h"
 #include "tests/base/test_folder.h"
+#include "tests/driver/library_path.h"
 
 // The real binary, started as a user would.
 namespace stitch::cli {
@@ -47,7 +48,7 @@ inline Outcome stitch(std::vector<std::string> arguments) {
 
 /// The same on the emulated driver, which pretends to be such a GPU.
 inline Outcome stitch_on_a_gpu(std::vector<std::string> arguments, const std::string& gpu = "h100") {
-  std::vector<std::string> command = {"/usr/bin/env", "LD_LIBRARY_PATH=" STITCH_BINARY_DIR "/lib/emulated",
+  std::vector<std::string> command = {"/usr/bin/env", driver::test::library_path(STITCH_BINARY_DIR "/lib/emulated"),
                                       "STITCH_EMULATED_QUIET=1", "STITCH_EMULATED_DEVICE=" + gpu, stitch_program};
   command.insert(command.end(), arguments.begin(), arguments.end());
   return run(std::move(command));

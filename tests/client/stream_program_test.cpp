@@ -14,6 +14,7 @@
 #include "tests/base/test_folder.h"
 #include "tests/client/emulated_gpu.h"
 #include "tests/client/program_values.h"
+#include "tests/driver/library_path.h"
 #include "tests/tuning/shared_tuner.h"
 #include "tuning/programs/model_program.h"
 
@@ -308,7 +309,7 @@ TEST_F(StreamProgramEmulated, TheExampleGivesTheSameOnAStreamAndStepByStep) {
     std::ofstream(file, std::ios::binary) << document;
     ProcessOptions options;
     options.arguments = {STITCH_BINARY_DIR "/bin/run_program", file.string(), device};
-    options.environment = {"LD_LIBRARY_PATH=" + std::filesystem::path(STITCH_EMULATED_DRIVER).parent_path().string(),
+    options.environment = {driver::test::library_path(std::filesystem::path(STITCH_EMULATED_DRIVER).parent_path()),
                            "STITCH_EMULATED_QUIET=1"};
     RealProcessLauncher launcher;
     const auto ended = run_process(launcher, options, "", deadline_in(120));

@@ -447,6 +447,20 @@ TEST(AttentionKernelEmulated, HiddenKeysAreNotRead) {
   EXPECT_LT(reads(Mask::window, true) * 100, reads(Mask::window, false) * 40);
 }
 
+/// The last rows of a window see the last tile alone: the prologue's copies reach beyond the keys, where nothing is
+/// read.
+TEST(AttentionKernelEmulated, AWalkThatBeginsLateCopiesNothingBehindTheKeys) {
+  const AttentionProblem problem = problem_of({"", {2}, 192, 192, 32, 32, DType::f16, Mask::window});
+  AttentionSchedule schedule = schedule_of(problem);
+  schedule.block_rows = 32;
+  schedule.warp_rows = 16;
+  schedule.block_keys = 64;
+  schedule.stages = 3;
+  kernel::fit_accesses(problem, schedule);
+  const KernelCase each = case_of(problem, schedule);
+  expect_attention(each, inputs_of(*each.graph));
+}
+
 /// Shapes, layouts, masks and schedules drawn by a seed; STITCH_ATTENTIONS: how many.
 TEST(AttentionKernelEmulated, RandomProblemsAreRight) {
   constexpr DType dtypes[] = {DType::f16, DType::bf16, DType::f32};
