@@ -12,6 +12,7 @@
 #include "base/subprocess.h"
 #include "client/client.h"
 #include "client/emulated_executor.h"
+#include "client/open_program.h"
 #include "client/stitch.h"
 #include "graph/builder.h"
 #include "graph/codec/codec.h"
@@ -90,6 +91,43 @@ TEST_F(ClientDaemonTest, APlanComputesWhatTheFragmentSays) {
     ASSERT_TRUE(ran.ok()) << ran.error().message;
     run.expect_right(fragment);
   }
+}
+
+TEST_F(ClientDaemonTest, APlanAsAProgramRunsWithoutTheServer) {
+  const graph::Graph fragment = tuning::samples::scaled_difference(256, true);
+  auto plan = PlanHandle::fetch(*client_, executor_, fragment);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  const auto program = (*plan)->program();
+  ASSERT_TRUE(program.ok()) << program.error().message;
+  const std::string document = api::encode_program(*program, graph::Encoding::cbor);
+  running_.reset();
+  const auto opened = OpenProgram::open(document, DeviceKind::emulated, 0);
+  ASSERT_TRUE(opened.ok()) << opened.error().message;
+  Trial run(fragment);
+  const std::vector<std::span<const std::byte>> in(run.bytes.begin(), run.bytes.end());
+  const std::vector<std::span<std::byte>> out(run.memory.begin(), run.memory.end());
+  const Status ran = (*opened)->run(in, out);
+  ASSERT_TRUE(ran.ok()) << ran.error().message;
+  run.expect_right(fragment);
+
+  // The second result where the first parameter is.
+  ASSERT_EQ(run.bytes[0].size(), run.memory[1].size());
+  const std::vector<std::span<std::byte>> in_place = {run.memory[0], run.bytes[0]};
+  const Status again = (*opened)->run(in, in_place);
+  ASSERT_TRUE(again.ok()) << again.error().message;
+  EXPECT_EQ(run.bytes[0], run.memory[1]);
+}
+
+TEST_F(ClientDaemonTest, APlanThatNeedsMoreWorkspaceThanAllowedIsNotTaken) {
+  const graph::Graph fragment = tuning::samples::softmax(8, 64);
+  auto plan = PlanHandle::fetch(*client_, executor_, fragment);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  const std::int64_t needs = (*plan)->plan().workspace_bytes;
+  EXPECT_TRUE(PlanHandle::fetch(*client_, executor_, fragment, {.max_workspace_bytes = needs}).ok());
+  const auto refused = PlanHandle::fetch(*client_, executor_, fragment, {.max_workspace_bytes = needs - 1});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, ErrorKind::constraint);
+  EXPECT_THAT(refused.error().message, HasSubstr("max_workspace_bytes"));
 }
 
 graph::Graph product_with_bias() {
