@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from .._settings import checked, from_environment
+from .._settings import checked, given as given_elsewhere
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,7 +24,6 @@ class Settings:
 
 
 _CHOICES = {"device": ("auto", "emulated"), "fallback": ("xla", "error")}
-_VARIABLES = {"device": "STITCH_DEVICE", "disable": "STITCH_DISABLE"}
 
 
 def list_options() -> list[str]:
@@ -39,5 +38,5 @@ def check(given: dict) -> None:
 
 
 def settings_of(given: dict) -> Settings:
-    """Reads the environment now, not when the function was wrapped. Errors: ValueError, with the variable."""
-    return Settings(**{**from_environment(Settings, _CHOICES, _VARIABLES), **given})
+    """Reads environment and file now, not when the function was wrapped. Errors: ValueError, with variable or key."""
+    return Settings(**{**given_elsewhere(Settings, _CHOICES, "jax"), **given})
