@@ -243,7 +243,7 @@ def test_a_plan_that_fails_stays_with_pytorch(monkeypatch):
     assert report["kernel_calls"] == 1 and report["failed"][0]["message"] == "a plan did not run: a fault"
 
 
-def test_extents_that_change_stay_with_pytorch():
+def test_extents_that_change():
     function = torch.compile(lambda x: x.exp() + 1, backend="stitch", options=EMULATED, dynamic=True)
     for rows in (3, 5):
         x = torch.randn(rows, 4)
