@@ -151,13 +151,18 @@ def program(
     program = Program(document, device, ordinal)
     if lock is not None:
         program._native.check_lock(pathlib.Path(lock).read_text(encoding="utf-8"))
+    check_workspace(program, most)
+    return program
+
+
+def check_workspace(program: Program, most: int | None) -> None:
+    """Errors: ConstraintError where a program needs more memory of its own than `most` bytes (None: any)."""
     needs = program.info["arena_bytes"] + program.info["workspace_bytes"]
     if most is not None and needs > most:
         raise errors.ConstraintError(
             f"the program needs {needs:,} bytes beside its inputs and results (arena and workspaces), and"
             f" max_workspace_bytes is {most:,}"
         )
-    return program
 
 
 def default_products(device: str) -> str:

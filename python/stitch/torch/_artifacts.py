@@ -39,12 +39,16 @@ def key_of(document: str, target: str, constraints: str) -> str:
     return hashlib.sha256(json.dumps([document, target, constraints]).encode()).hexdigest()
 
 
-def content_of(plan) -> bytes:
-    """What is saved of a plan."""
+def content_of(plan) -> bytes | None:
+    """What is saved of a plan; None where its code cannot be had, which is no reason not to run it."""
     info = plan.info
     named = {name: info[name] for name in ("id", "fragment", "label", "launches", "bytes", "predicted_us")}
     named["workspace_bytes"] = info["workspace_bytes"]
-    return json.dumps(named).encode() + b"\n" + plan.to_program()
+    try:
+        return json.dumps(named).encode() + b"\n" + plan.to_program()
+    except errors.Error as error:
+        _report.log.info("plan %s is not saved: %s", info["id"], error)
+        return None
 
 
 class SavedPlan:
