@@ -2,12 +2,16 @@
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include <unistd.h>
+
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,6 +19,7 @@
 #include "api/protocol.h"
 #include "client/client.h"
 #include "client/plan_handle.h"
+#include "client/plan_watcher.h"
 #include "graph/codec/codec.h"
 #include "python/native/arrays.h"
 #include "python/native/device_kind.h"
@@ -32,17 +37,31 @@ struct Client {
 };
 
 /// A plan with all that it runs on; its client lives as long as it does.
-struct Plan {
+struct Plan : std::enable_shared_from_this<Plan> {
   std::shared_ptr<client::Client> client;
   client::OpenExecutor executor;
   std::vector<graph::TensorType> parameters, results;
-  std::unique_ptr<client::PlanHandle> handle;  ///< last: its watcher uses the others
+  std::unique_ptr<client::PlanHandle> handle;  ///< last: it uses the others
 };
 
-std::unique_ptr<Plan> fetch(const Client& client, const Fragment& fragment, const std::string& device, int ordinal,
+/// What looks for better plans for all plans of the process; of a forked child its own, since it has no thread of its
+/// parent's. It outlives static objects, with plans that nobody frees.
+client::PlanWatcher& watcher() {
+  static std::mutex mutex;
+  static pid_t process = 0;
+  static client::PlanWatcher* of_process = nullptr;
+  const std::lock_guard lock(mutex);
+  if (process != getpid()) {
+    process = getpid();
+    of_process = new client::PlanWatcher;
+  }
+  return *of_process;
+}
+
+std::shared_ptr<Plan> fetch(const Client& client, const Fragment& fragment, const std::string& device, int ordinal,
                             std::int64_t deadline_ms, bool improve, const std::string& constraints, bool predict,
                             std::optional<std::int64_t> max_workspace_bytes) {
-  auto plan = std::make_unique<Plan>();
+  auto plan = std::make_shared<Plan>();
   plan->client = client.client;
   plan->executor = value_of(client::open_executor(value_of(device_kind(device)), ordinal));
   client::FetchOptions options;
@@ -196,8 +215,15 @@ void bind_client(nb::module_& module) {
           nb::arg("wait_ms") = 0, nb::call_guard<nb::gil_scoped_release>(),
           "Swaps in a better plan if the server has one; whether it did")
       .def(
-          "watch", [](Plan& plan) { plan.handle->watch(); }, nb::call_guard<nb::gil_scoped_release>(),
-          "From now on a thread does that");
+          "watch",
+          [](Plan& plan) {
+            watcher().add(std::shared_ptr<client::PlanHandle>(plan.shared_from_this(), plan.handle.get()));
+          },
+          nb::call_guard<nb::gil_scoped_release>(),
+          "From now on a thread does that, which all plans of the process share");
+  module.def(
+      "stop_watching", [] { watcher().stop(); }, nb::call_guard<nb::gil_scoped_release>(),
+      "Ends that thread; plans stay what they are from now on");
 }
 
 }  // namespace stitch::python

@@ -88,7 +88,8 @@ class Plan:
         return self._native.check_for_update(wait_ms)
 
     def watch(self) -> None:
-        """From now on a thread looks for better plans, which take this one's place between two runs."""
+        """From now on a thread, which all plans of the process share, looks for better plans, which take this one's
+        place between two runs."""
         self._native.watch()
 
 

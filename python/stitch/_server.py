@@ -1,5 +1,6 @@
 """Finding a stitchd, and starting one for the user where none answers."""
 
+import atexit
 import fcntl
 import os
 import pathlib
@@ -109,6 +110,8 @@ def _in_child() -> None:
 
 
 os.register_at_fork(after_in_child=_in_child)
+# Before the interpreter ends, and static objects with it.
+atexit.register(_native.stop_watching)
 
 
 def _start(socket: pathlib.Path, wait_seconds: float = 20.0) -> None:

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <fstream>
 #include <thread>
@@ -13,6 +15,7 @@
 #include "client/client.h"
 #include "client/emulated_executor.h"
 #include "client/open_program.h"
+#include "client/plan_watcher.h"
 #include "client/stitch.h"
 #include "graph/builder.h"
 #include "graph/codec/codec.h"
@@ -333,6 +336,35 @@ TEST_F(ClientDaemonTest, AWatcherSwapsWhileOthersRun) {
     EXPECT_EQ((*plan)->plan().id, better.id);
   }
   runner = {};
+}
+
+TEST_F(ClientDaemonTest, OneWatcherLooksAfterManyPlans) {
+  PlanWatcher watcher(std::chrono::milliseconds(10));
+  std::vector<std::shared_ptr<PlanHandle>> plans;
+  // More than the server has connections.
+  const graph::Graph fragment = tuning::samples::softmax(8, 64);
+  for (int i = 0; i < 300; ++i) {
+    auto plan = PlanHandle::fetch(*client_, executor_, fragment);
+    ASSERT_TRUE(plan.ok()) << i << ": " << plan.error().message;
+    plans.push_back(*std::move(plan));
+    watcher.add(plans.back());
+  }
+  const db::PlanRecord better = promote_another(*running_->store, plans[0]->plan().fragment, 1);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  const auto has_it = [&](const auto& plan) { return plan->plan().id == better.id; };
+  while (!std::ranges::all_of(plans, has_it) && std::chrono::steady_clock::now() < end)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_TRUE(std::ranges::all_of(plans, has_it));
+  EXPECT_EQ(watcher.size(), 300u);
+  plans.resize(7);
+  while (watcher.size() != 7 && std::chrono::steady_clock::now() < end)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_EQ(watcher.size(), 7u);
+  watcher.stop();
+  promote_another(*running_->store, plans[0]->plan().fragment, 2);
+  watcher.add(plans[0]);
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_EQ(plans[0]->plan().id, better.id);
 }
 
 TEST_F(ClientDaemonTest, AWithdrawnPlanIsNotRunAgain) {
