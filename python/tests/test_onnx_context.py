@@ -67,7 +67,8 @@ def test_a_compiled_model_runs_without_a_server(form, tmp_path, no_server):
 
 
 def test_the_file_is_as_onnxruntimes_providers_write_it(tmp_path):
-    written(tmp_path, {"ep.context_embed_mode": "1", "ep.context_node_name_prefix": "mine_"}, perceptron(), {"batch": 6})
+    entries = {"ep.context_embed_mode": "1", "ep.context_node_name_prefix": "mine_"}
+    written(tmp_path, entries, perceptron(), {"batch": 6})
     read = onnx.load(tmp_path / "model_ctx.onnx")
     (node,) = read.graph.node
     attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}

@@ -121,6 +121,35 @@ def test_what_is_by_rows_runs_in_the_plan_of_its_bucket(name, monkeypatch):
     assert report["failed"] == [] and report["kernel_calls"] > 0 and report["eager_calls"] == 0, report
 
 
+def test_extents_that_are_computed_and_numbers_made_of_them():
+    """Windows' extents, and means that divide by how many there are, are known where the inputs' extents are."""
+
+    class Windows(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv, self.more = torch.nn.Conv2d(3, 4, 3), torch.nn.Conv2d(4, 4, 3, 2)
+            self.norm = torch.nn.GroupNorm(2, 4)
+
+        def forward(self, x):
+            x = torch.relu(self.more(self.norm(self.conv(x))))
+            return torch.nn.functional.adaptive_avg_pool2d(x.exp(), 1).flatten(1) + x.mean((2, 3))
+
+    model = Windows()
+    exact, function = copy.deepcopy(model).double(), compiled(model)
+    for extent in (9, 12):
+        x = torch.randn(2, 3, extent, extent + 1)
+        for _ in range(2):
+            model.zero_grad()
+            function(x).square().sum().backward()
+            assert stitch.torch.wait(120)
+        exact.zero_grad()
+        exact(x.double()).square().sum().backward()
+        for ours, right in zip(model.parameters(), exact.parameters(), strict=True):
+            torch.testing.assert_close(ours.grad.double(), right.grad, rtol=1e-3, atol=1e-3)
+    report = stitch.torch.report()
+    assert report["failed"] == [] and report["share"] == 1.0, report["fell_back"]
+
+
 def test_a_division_that_rows_survive_is_survived_by_those_that_are_appended():
     function = compiled(lambda x: 840 // x)
     x = torch.tensor([1, 2, 3, 4, 5])

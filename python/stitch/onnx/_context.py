@@ -1,8 +1,8 @@
 """Models that were compiled: an ONNX file of one EPContext node with the program and its code (ep.context_enable).
 
-As onnxruntime's providers write them: the node (domain com.microsoft) takes the model's inputs and initializers, and has
-the program in `ep_cache_context`, or the name of the file beside the model that it is in (`embed_mode`). Such a file
-needs neither server nor compiler.
+As onnxruntime's providers write them: the node (domain com.microsoft) takes the model's inputs and initializers, and
+has the program in `ep_cache_context`, or the name of the file beside the model that it is in (`embed_mode`). Such a
+file needs neither server nor compiler.
 """
 
 import dataclasses
@@ -46,7 +46,7 @@ class Wish:
 
 
 def wish_of(entries: dict, source) -> Wish | None:
-    """Where a session is to write; None: nowhere. Errors: InvalidArgument (a value, no path), Fail (the file exists)."""
+    """Where a session is to write; None: nowhere. Errors: InvalidArgument (a value, no path), Fail (it exists)."""
     for key in ("ep.context_enable", "ep.context_embed_mode"):
         if entries.get(key, "0") not in ("0", "1"):
             raise InvalidArgument(f"{key} is 0 or 1, not '{entries[key]}'")
@@ -68,7 +68,7 @@ def wish_of(entries: dict, source) -> Wish | None:
 
 
 def write(wish: Wish, ports: dict, prepared) -> None:
-    """Writes a model's program with its initializers. Errors: Fail (more than a protobuf file holds; no such folder)."""
+    """Writes a model's program with its initializers. Errors: Fail (more than a protobuf file holds; no folder)."""
     program = prepared.program
     inputs = {name: program.inputs[i] for i, name in enumerate(prepared.names)}
     held = {name: array for name, array in zip(prepared.names, prepared.arrays, strict=True) if array is not None}
@@ -174,7 +174,7 @@ def read(data: bytes, beside) -> Context | None:
     if source != SOURCE:
         raise NotImplemented(f"{_OPERATOR} of '{source}': the model was compiled by another provider")
     if len(nodes) != 1:
-        raise InvalidGraph(f"a model of {len(nodes)} nodes, one of them {_OPERATOR}: those that are written here have one")
+        raise InvalidGraph(f"a model of {len(nodes)} nodes, one of them {_OPERATOR}: those written here have one")
     context = bytes(attributes.get("ep_cache_context", b""))
     program = context if attributes.get("embed_mode") == 1 else beside(context.decode(errors="replace"))
     initializers = dict(_initializer(_protobuf.fields(tensor), beside) for tensor in graph[5])

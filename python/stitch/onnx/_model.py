@@ -151,7 +151,8 @@ class Model:
         weights = {}
         for i, (name, port) in enumerate(itertools.zip_longest(context.names, program.inputs)):
             if name is None or port is None or (name not in fed and name not in held):
-                raise InvalidGraph(f"the program has {len(program.inputs)} inputs, the node {len(context.names)}: {name}")
+                counts = f"the program has {len(program.inputs)} inputs, the node {len(context.names)}"
+                raise InvalidGraph(f"{counts}: {name or port.name} is of one alone, or nobody gives it")
             if name not in fed:
                 found = held[name]
                 if _types.ours_of_array(found) != port.dtype or found.shape != port.shape:

@@ -112,7 +112,8 @@ class InferenceSession:
             raise InvalidArgument("ep.context_enable: the model was compiled already")
         prepared = self._model.latest()
         if prepared is None:
-            extents = [f"{port.name}{port.shape}" for port in self._inputs if not all(type(e) is int for e in port.shape)]
+            is_open = [port for port in self._inputs if not all(isinstance(extent, int) for extent in port.shape)]
+            extents = [f"{port.name}{port.shape}" for port in is_open]
             listed = ", ".join(extents) or "inputs whose values the graph depends on"
             raise InvalidArgument(
                 f"ep.context_enable: a program is for known extents, and these are open: {listed}; fix them"

@@ -1,8 +1,8 @@
 """Plans that outlive the process: in torch.compiler's caches, and in what torch.compile(…).aot_compile saves.
 
 An artifact is a plan as a program of one step with its code inside (`stitch.Plan.to_bytes`), behind a line of JSON
-that says what it is. Nothing is pickled of it, and what was tampered with is not opened. It is found by what the plan is
-for: operators with extents and types, constraints, and the kind of the device, whatever its number.
+that says what it is. Nothing is pickled of it, and what was tampered with is not opened. It is found by what the plan
+is for: operators with extents and types, constraints, and the kind of the device, whatever its number.
 """
 
 import dataclasses

@@ -69,6 +69,15 @@ def _encode(value, reference):
     raise Cannot(f"an argument of type {type(value).__name__}")
 
 
+# What autograd inserts, behind all decompositions, where it divides by how many elements there are.
+_SAME = {"aten.true_divide.Tensor": "aten.div.Tensor"}
+
+
+def operator_of(node) -> str:
+    """The operator's name, as the importer has it."""
+    return _SAME.get(str(node.target), str(node.target))
+
+
 def arguments_of(node) -> dict:
     """A node's arguments by the names of its schema."""
     schema = node.target._schema.arguments
@@ -87,8 +96,8 @@ class Document:
 
     def input(self, node) -> None:
         """An extent is no input, but a number in the document."""
-        if isinstance(node.meta.get("val"), torch.SymInt):
-            self._names[node] = _shapes.number(node.meta["val"], self._extents)
+        if isinstance(node.meta.get("val"), (torch.SymInt, torch.SymFloat)):
+            self._names[node] = _encode(_shapes.number(node.meta["val"], self._extents), None)
             return
         name = f"x{len(self.inputs)}"
         self._names[node] = {"value": name}
@@ -100,8 +109,8 @@ class Document:
     def _encoded(self, value):
         if isinstance(value, (list, tuple)):
             return [self._encoded(entry) for entry in value]
-        if isinstance(value, torch.SymInt):
-            return _shapes.number(value, self._extents)
+        if isinstance(value, (torch.SymInt, torch.SymFloat)):
+            value = _shapes.number(value, self._extents)
         return _encode(value, self._names.__getitem__)
 
     def node(self, node) -> None:
@@ -112,7 +121,7 @@ class Document:
         name = f"v{len(self.nodes)}"
         results = [type_of(value, self._extents) for value in values_of(node)]
         arguments = {name: self._encoded(value) for name, value in arguments_of(node).items()}
-        self.nodes.append({"name": name, "op": str(node.target), "args": arguments, "results": results})
+        self.nodes.append({"name": name, "op": operator_of(node), "args": arguments, "results": results})
         self._names[node] = {"value": name}
 
     def text(self, outputs, name: str = "") -> str:
@@ -135,7 +144,7 @@ def refusal(node, device: torch.device) -> str | None:
     """Why a node cannot run in our kernels; None when it can. The importer itself is asked, with the node alone."""
     if not isinstance(node.target, torch._ops.OpOverload):
         return "no operator of PyTorch's"
-    if not _native.aten_operator_known(str(node.target)):
+    if not _native.aten_operator_known(operator_of(node)):
         return "no rule for this operator"
     document = Document()
     try:

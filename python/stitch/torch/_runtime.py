@@ -37,7 +37,8 @@ class Slot:
 
     def __init__(self, document: str, settings, device: torch.device, constraints: str):
         self._wanted = (document, settings, device, constraints)
-        self.key = _artifacts.key_of(document, cuda.target(device) if device.type == "cuda" else "emulated", constraints)
+        target = cuda.target(device) if device.type == "cuda" else "emulated"
+        self.key = _artifacts.key_of(document, target, constraints)
         self._begin()
 
     def _begin(self) -> None:

@@ -6,21 +6,21 @@ import sympy
 import torch
 
 Extents = dict
-"""What symbols, and products of symbols, stand for: sympy.Expr → int."""
+"""What symbols, and what is made of them, stand for: sympy.Expr → int, or float."""
 
 
 class Cannot(Exception):
     """Why something cannot be part of a document."""
 
 
-def expression(value: torch.SymInt) -> sympy.Expr:
+def expression(value: torch.SymInt | torch.SymFloat) -> sympy.Expr:
     """Of symbols; PyTorch has plain numbers for what it has found to be one."""
     return sympy.sympify(value.node.expr)
 
 
 def is_symbol(node) -> bool:
     """Whether a node computes with extents and not with tensors: PyTorch's in any case, and nothing to compute."""
-    return isinstance(node.meta.get("val"), (torch.SymInt, torch.SymBool)) and (
+    return isinstance(node.meta.get("val"), (torch.SymInt, torch.SymFloat, torch.SymBool)) and (
         not isinstance(node.target, torch._ops.OpOverload) or str(node.target).startswith("aten.sym_")
     )
 
@@ -31,7 +31,7 @@ def symbols_of(value) -> set:
         return set().union(*map(symbols_of, (*value.shape, *value.stride())))
     if isinstance(value, (list, tuple)):
         return set().union(*map(symbols_of, value))
-    return set(expression(value).free_symbols) if isinstance(value, torch.SymInt) else set()
+    return set(expression(value).free_symbols) if isinstance(value, (torch.SymInt, torch.SymFloat)) else set()
 
 
 def atom_of(value: torch.SymInt) -> tuple[int, sympy.Expr]:
@@ -49,21 +49,26 @@ def atoms_of(value) -> set:
     return {atom_of(value)[1]} if isinstance(value, torch.SymInt) else set()
 
 
-def number(value, extents: Extents | None = None) -> int:
-    """What an extent is: where its symbols have these values, or those that they were traced with. Asked so, PyTorch
-    does not specialise the graph for it. Errors: Cannot (what no input's extents tell: the number of non-zeros)."""
-    if not isinstance(value, torch.SymInt):
-        return int(value)
+def number(value, extents: Extents | None = None) -> int | float:
+    """What an extent, or a number that comes of some, is: where its symbols have these values, or those that they were
+    traced with. Asked so, PyTorch does not specialise the graph for it. Errors: Cannot (what no input's extents tell,
+    such as the number of non-zeros)."""
+    if not isinstance(value, (torch.SymInt, torch.SymFloat)):
+        return value
     if extents is None:
         extents = value.node.shape_env.backed_var_to_val
-    factor, atom = atom_of(value)
+    kind = int
+    if isinstance(value, torch.SymFloat):
+        kind, factor, atom = float, 1, expression(value)
+    else:
+        factor, atom = atom_of(value)
     if atom in extents:
-        return factor * int(extents[atom])
-    known = {symbol: sympy.Integer(extents[symbol]) for symbol in atom.free_symbols & extents.keys()}
-    result = atom.xreplace(known)
+        return factor * kind(extents[atom])
+    wanted = [of for of in extents if not of.is_Symbol or of in atom.free_symbols]
+    result = atom.xreplace({of: sympy.sympify(extents[of]) for of in wanted})
     if result.free_symbols:
         raise Cannot("extents that are known only when it runs")
-    return factor * int(result)
+    return factor * kind(result)
 
 
 def numbers(values, extents: Extents | None = None) -> tuple:
@@ -90,11 +95,27 @@ def extents_of(traced: list, shapes: tuple) -> Extents:
         pairs = zip(value.shape, real, strict=True) if isinstance(value, torch.Tensor) else [(value, real)]
         for one, is_now in pairs:
             if isinstance(one, torch.SymInt):
-                factor, atom = atom_of(one)
-                found[atom] = is_now // factor
+                found.update(_parts(expression(one), is_now))
+            elif isinstance(one, torch.SymFloat):
+                found[expression(one)] = is_now
     while new := [_solved(atom, found) for atom in found if _solved(atom, found)]:
         found.update(new)
     return found
+
+
+def _parts(of: sympy.Expr, value: int) -> Extents:
+    """What is known where an expression is: itself without a factor, and that without an addend, and so on."""
+    found: Extents = {}
+    while True:
+        factor, atom = of.as_coeff_Mul()
+        if not atom.free_symbols or value % int(factor):
+            return found
+        value //= int(factor)
+        found[atom] = value
+        addend, of = atom.as_coeff_Add()
+        if addend == 0:
+            return found
+        value -= int(addend)
 
 
 def _solved(atom: sympy.Expr, found: Extents) -> tuple | None:
