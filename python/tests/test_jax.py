@@ -143,6 +143,20 @@ def test_keys_of_random_numbers():
     numpy.testing.assert_array_equal(ours[1], theirs[1])
 
 
+def test_memory_may_be_bounded():
+    def function(x):
+        return jnp.tanh(x @ x) @ x
+
+    x = jnp.ones((16, 16))
+    bounded = {**OURS, "max_workspace_bytes": 64}
+    with pytest.raises(stitch.ConstraintError, match="max_workspace_bytes is 64"):
+        stitch.jax.jit(function, **bounded)(x)
+    close(stitch.jax.jit(function, **{**bounded, "fallback": "xla"})(x), function(x))
+    assert "max_workspace_bytes is 64" in stitch.jax.report()["fell_back"][0]["reason"]
+    close(stitch.jax.jit(function, **{**bounded, "max_workspace_bytes": 1 << 20})(x), function(x))
+    assert stitch.jax.report()["calls"] == 1
+
+
 def test_donated_arguments_are_given_away():
     @stitch.jax.jit(donate_argnums=(0,), **OURS)
     def update(state, x):

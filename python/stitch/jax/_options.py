@@ -19,6 +19,8 @@ class Settings:
     """Whether the server tunes in the background what it had to predict."""
     server: str | None = None
     """Address of a stitchd; by default $STITCH_SERVER, else the user's own, started where none answers."""
+    max_workspace_bytes: int | None = None
+    """A program that needs more memory beside its arguments and results is not taken: XLA runs the function."""
     disable: bool = False
     """XLA runs everything."""
 
