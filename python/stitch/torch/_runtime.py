@@ -226,22 +226,18 @@ class _Kernels:
     def __init__(self, slot: Slot, results: list, rows: tuple | None = None):
         self.slot, self.rows = slot, rows
         self.results = [(shape, dtype, stride, stride == _dense_strides(shape)) for shape, dtype, stride in results]
-        self.made = [shape for shape, *_ in self.results]
+        self.made = [(shape, dtype) for shape, dtype, *_ in self.results]
+        self.as_made = rows is None and all(dense for *_, dense in self.results)
         if rows is not None:
             _, axes, extent, bucket = rows
-            self.made = [_grown(shape, axis, extent, bucket) for shape, axis in zip(self.made, axes, strict=True)]
+            pairs = zip(self.made, axes, strict=True)
+            self.made = [(_grown(shape, axis, extent, bucket), dtype) for (shape, dtype), axis in pairs]
 
-    def inputs(self, arguments: list) -> list:
-        inputs = [_dense(argument) for argument in arguments]
-        if self.rows is None:
-            return inputs
+    def grown(self, inputs: list) -> list:
+        """With the rows that the plan wants."""
         axes, _, extent, bucket = self.rows
         pairs = zip(inputs, axes, strict=True)
         return [x if axis is None else _dense(_rows.padded(x, axis, extent, bucket)) for x, axis in pairs]
-
-    def outputs(self, empty, device: torch.device) -> list:
-        made = zip(self.made, self.results, strict=True)
-        return [empty(shape, dtype=dtype, device=device) for shape, (_, dtype, _, _) in made]
 
     def finished(self, outputs: list) -> list:
         """With the strides that PyTorch traced: views of it downstream count on them."""
@@ -315,13 +311,11 @@ class Piece(torch.nn.Module):
         return self._first is None or self._first.slot.done.wait(seconds)
 
     def forward(self, *arguments):
-        kernels = self._first
-        if self._choose is not None:
-            kernels = self._choose(arguments)
-        plan = kernels.slot.plan if kernels else None
-        if plan is None or self._broken:
-            if kernels:
-                kernels.slot.ask()
+        kernels = self._first if self._choose is None else self._choose(arguments)
+        slot = kernels.slot if kernels is not None else None
+        if slot is None or slot.plan is None or self._broken:
+            if slot is not None:
+                slot.ask()
             _report.count("eager_calls")
             return self.operators(*arguments)
         run, empty = _run_on_host, torch.empty
@@ -329,19 +323,23 @@ class Piece(torch.nn.Module):
             run, empty = _launch, cuda.empty
         # Memory that there is not is PyTorch's error, which programs know how to take.
         tensors = arguments if self._choose is None else [arguments[i] for i in self._tensors]
-        inputs, outputs = kernels.inputs(tensors), kernels.outputs(empty, self._device)
+        inputs = [_dense(argument) for argument in tensors]
+        if kernels.rows is not None:
+            inputs = kernels.grown(inputs)
+        outputs = [empty(shape, dtype=dtype, device=self._device) for shape, dtype in kernels.made]
         try:
-            run(kernels.slot, inputs, outputs, self._device)
+            run(slot, inputs, outputs, self._device)
         except Exception as error:
             self._broken = True
             ours = isinstance(error, errors.Error)
             what = str(error) if ours else f"{type(error).__name__}: {error}"
             _report.failed(f"run: {error.kind if ours else 'internal'}", f"a plan did not run: {what}")
             return self.operators(*arguments)
-        if not kernels.slot.recorded:
-            kernels.slot.record()
-        _report.ran(kernels.slot.launches, kernels.slot.bytes)
-        outputs = kernels.finished(outputs)
+        if not slot.recorded:
+            slot.record()
+        _report.ran(slot.launches, slot.bytes)
+        if not kernels.as_made:
+            outputs = kernels.finished(outputs)
         return outputs[0] if self._single else tuple(outputs)
 
 
