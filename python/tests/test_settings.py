@@ -107,6 +107,13 @@ def test_tuning_returns_a_plan_at_its_end(effort):
         assert plan.info["verified_share"] > 0, plan.info
 
 
+def test_where_only_what_is_stored_is_served_nothing_is_tuned(monkeypatch):
+    monkeypatch.setenv("STITCH_MODE", "replay")
+    assert _tuning.begin(None, None, "", "full", 1) is None
+    with pytest.raises(stitch.PlanMissing):
+        stitch.tune(normed(17), effort="full")
+
+
 def test_a_budget_ends_tuning_with_the_best_so_far(monkeypatch):
     class Slow:
         """A server that would tune for hours, and says that nobody else waits."""

@@ -8,7 +8,9 @@ is for: operators with extents and types, constraints, and the kind of the devic
 import dataclasses
 import hashlib
 import json
+import os
 import pickle
+import threading
 
 import torch
 from torch._dynamo.aot_compile_types import GraphModuleSerializableCallable, SerializableCallable
@@ -20,6 +22,7 @@ from . import _report
 KIND = "stitch"
 
 _loaded: dict = {}
+_lock = threading.Lock()
 
 
 @CacheArtifactFactory.register
@@ -80,8 +83,12 @@ def find(key: str, place: tuple, max_workspace_bytes: int | None) -> SavedPlan |
 
 
 def record(key: str, content: bytes) -> None:
-    """Gives a plan to torch.compiler.save_cache_artifacts."""
-    CacheArtifactManager.record_artifact(KIND, key, content)
+    """Gives a plan to torch.compiler.save_cache_artifacts. Autograd's threads run pieces as well."""
+    try:
+        with _lock:
+            CacheArtifactManager.record_artifact(KIND, key, content)
+    except Exception as error:  # no reason for a call of the user's to fail
+        _report.log.info("a plan is not saved: %s", error)
 
 
 def is_ahead() -> bool:
@@ -150,6 +157,14 @@ class AheadOfTime(SerializableCallable):
         graph = GraphPickler.loads(state["graph"], FakeTensorMode(shape_env=ShapeEnv()))
         graph.recompile()
         return cls(graph, Settings(**state["settings"]))
+
+
+def _in_child() -> None:
+    global _lock
+    _lock = threading.Lock()  # a thread that is not there may hold the parent's
+
+
+os.register_at_fork(after_in_child=_in_child)
 
 
 def _kind_of(argument):
