@@ -48,6 +48,8 @@ struct FetchOptions {
   /// "faster" (where these are predicted to be), "stream" (the same, and where a stream of a GPU has no library's
   /// call); empty: as the server has it.
   std::string products = {};
+  /// Plans that need more memory beside their parameters and results are not taken; a better one neither.
+  std::optional<std::int64_t> max_workspace_bytes = {};
 };
 
 struct FetchedProgram {

@@ -1,6 +1,8 @@
 #include "client/open_program.h"
 
+#include <algorithm>
 #include <cstring>
+#include <functional>
 
 #include "base/device_class.h"
 #include "client/cuda_executor.h"
@@ -15,6 +17,11 @@ std::vector<graph::TensorType> types_of(const std::vector<api::ProgramPort>& por
   std::vector<graph::TensorType> types;
   for (const api::ProgramPort& port : ports) types.push_back(port.type);
   return types;
+}
+
+bool overlap(std::span<const std::byte> a, std::span<const std::byte> b) {
+  const std::less<> before;
+  return before(a.data(), b.data() + b.size()) && before(b.data(), a.data() + a.size());
 }
 
 /// The executor of a GPU; null: it is another one.
@@ -99,7 +106,10 @@ Status OpenProgram::run(Inputs parameters, Outputs results) {
   }
   for (const auto& result : results) {
     to.push_back(result);
-    if (!result.empty() && !is_aligned(result.data())) to.back() = stands.emplace_back(std::ssize(result)).span();
+    const bool is_read =
+        std::ranges::any_of(parameters, [&](const auto& parameter) { return overlap(parameter, result); });
+    if (!result.empty() && (is_read || !is_aligned(result.data())))
+      to.back() = stands.emplace_back(std::ssize(result)).span();
   }
   {
     const std::lock_guard lock(running_);

@@ -44,8 +44,9 @@ class OpenProgram {
   /// Whether it can be enqueued on a stream; if not, why.
   [[nodiscard]] const Status& can_launch() const { return can_launch_; }
 
-  /// Runs on host memory and waits; what is not aligned as plans want it goes through memory that is. Errors: those of
-  /// ProgramRunner::run and StreamProgram::run.
+  /// Runs on host memory and waits; what is not aligned as plans want it goes through memory that is. A result may have
+  /// the memory of parameters (it is computed aside, and written when all is read). Errors: those of ProgramRunner::run
+  /// and StreamProgram::run.
   Status run(Inputs parameters, Outputs results);
   /// Enqueues it on a stream with addresses of device memory. Errors: those of StreamProgram::launch; that of
   /// can_launch.

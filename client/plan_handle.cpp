@@ -4,6 +4,8 @@
 #include <chrono>
 #include <condition_variable>
 
+#include "graph/canonical.h"
+
 namespace stitch::client {
 namespace {
 
@@ -58,7 +60,14 @@ Result<std::unique_ptr<PlanHandle>> PlanHandle::fetch(Client& client, Executor& 
   return handle;
 }
 
+Status PlanHandle::check_workspace(const api::Plan& plan) const {
+  if (!options_.max_workspace_bytes || plan.workspace_bytes <= *options_.max_workspace_bytes) return {};
+  return make_error(ErrorKind::constraint, "plan {} needs {} bytes of workspace, max_workspace_bytes is {}",
+                    plan.id.hex(), plan.workspace_bytes, *options_.max_workspace_bytes);
+}
+
 Result<std::shared_ptr<PlanHandle::InUse>> PlanHandle::load(api::LookupAnswer answer) {
+  STITCH_TRY(check_workspace(*answer.plan));
   auto next = std::make_shared<InUse>();
   STITCH_ASSIGN(next->loaded,
                 executor_.load(*answer.plan, [this](const Sha256& hash) { return client_.artifact(hash); }));
@@ -86,6 +95,47 @@ Status PlanHandle::launch(Addresses parameters, Addresses results, void* stream)
 api::Plan PlanHandle::plan() const {
   const std::lock_guard lock(run_mutex_);
   return latest_;
+}
+
+Result<api::Program> PlanHandle::program() const {
+  std::shared_ptr<InUse> in_use;
+  {
+    const std::lock_guard lock(run_mutex_);
+    if (!in_use_) return make_error(ErrorKind::unavailable, "{}", why_none_);
+    in_use = in_use_;
+  }
+  const api::Plan& plan = in_use->loaded->plan();
+  STITCH_ASSIGN(graph::CanonicalForm form, graph::canonicalise(fragment_));
+  if (form.parameter_order != in_use->parameter_order || form.result_order != in_use->result_order)
+    return make_error(ErrorKind::internal, "plan {}: its order is not that of the canonical graph", plan.id.hex());
+  form.graph.constraints = fragment_.constraints | options_.constraints;
+
+  api::Program program;
+  api::ProgramRegion& region = program.regions.emplace_back();
+  api::ProgramStep step{options_.name, {}, {}, plan.bytes, api::FragmentStep{0}};
+  const auto add = [&](const graph::TensorType& type, api::ProgramValue::Storage storage, std::vector<int>& places,
+                       std::vector<api::ProgramPort>& ports) {
+    const int number = static_cast<int>(region.values.size());
+    region.values.push_back({type, {}, storage, std::ssize(places)});
+    places.push_back(number);
+    ports.push_back({{}, type, {}, {}});
+  };
+  for (const graph::TensorType& type : parameters())
+    add(type, api::ProgramValue::Storage::parameter, region.parameters, program.parameters);
+  for (const graph::TensorType& type : results())
+    add(type, api::ProgramValue::Storage::result, region.results, program.results);
+  for (const int place : form.parameter_order) step.parameters.push_back(region.parameters[place]);
+  for (const int place : form.result_order) step.results.push_back(region.results[place]);
+  region.steps.push_back(std::move(step));
+  program.model = options_.name;
+  program.target = plan.target;
+  program.fragments.push_back({key_, std::move(form.graph), 1, plan, {}});
+  for (const Sha256& hash : api::code_of(plan)) {
+    STITCH_ASSIGN(std::string bytes, client_.artifact(hash));
+    program.artifacts.push_back({hash, std::move(bytes)});
+  }
+  program.id = api::identity_of(program);
+  return program;
 }
 
 bool PlanHandle::stale() const { return plan().target != target_; }
@@ -140,7 +190,7 @@ Result<bool> PlanHandle::update(std::int64_t wait_ms) {
     STITCH_ASSIGN(swapped, replace_withdrawn(*withdrawal));
   } else if (promoted && *promoted != current) {
     STITCH_ASSIGN(api::LookupAnswer answer, client_.fetch(fragment_, options_));
-    if (answer.plan->id != current) {
+    if (answer.plan->id != current && check_workspace(*answer.plan)) {
       STITCH_ASSIGN(auto next, load(std::move(answer)));
       put_in_use(std::move(next));
       swapped = true;

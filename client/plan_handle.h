@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "api/program_document.h"
 #include "client/client.h"
 #include "client/executor.h"
 
@@ -28,7 +29,8 @@ namespace stitch::client {
 /// another.
 class PlanHandle {
  public:
-  /// Fetches and loads a plan. `client` and `executor` must outlive the handle.
+  /// Fetches and loads a plan. `client` and `executor` must outlive the handle. Errors: those of Client::fetch and
+  /// Executor::load; constraint (it needs more workspace than the options allow).
   static Result<std::unique_ptr<PlanHandle>> fetch(Client& client, Executor& executor, graph::Graph fragment,
                                                    FetchOptions options = {});
   ~PlanHandle();
@@ -40,6 +42,9 @@ class PlanHandle {
 
   /// The plan in use; parameters and results in the plan's order.
   [[nodiscard]] api::Plan plan() const;
+  /// The plan in use as a program of one step, in the fragment's order, its code inside: it runs without server and
+  /// compiler (client/open_program.h). Errors: unavailable (it was withdrawn); those of Client::artifact.
+  Result<api::Program> program() const;
   /// Whether another environment of the server's (an earlier toolkit or generator) made it; the server's own plan takes
   /// its place when that is verified.
   [[nodiscard]] bool stale() const;
@@ -65,6 +70,7 @@ class PlanHandle {
 
   PlanHandle(Client& client, Executor& executor, graph::Graph fragment, FetchOptions options);
   Result<std::shared_ptr<InUse>> load(api::LookupAnswer answer);
+  [[nodiscard]] Status check_workspace(const api::Plan& plan) const;
   Result<bool> update(std::int64_t wait_ms);
   Result<bool> replace_withdrawn(const api::PromotionNotice& notice);
   void put_in_use(std::shared_ptr<InUse> next, std::string why_none = {});

@@ -2,12 +2,16 @@
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include <unistd.h>
+
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,6 +19,7 @@
 #include "api/protocol.h"
 #include "client/client.h"
 #include "client/plan_handle.h"
+#include "client/plan_watcher.h"
 #include "graph/codec/codec.h"
 #include "python/native/arrays.h"
 #include "python/native/device_kind.h"
@@ -32,16 +37,31 @@ struct Client {
 };
 
 /// A plan with all that it runs on; its client lives as long as it does.
-struct Plan {
+struct Plan : std::enable_shared_from_this<Plan> {
   std::shared_ptr<client::Client> client;
   client::OpenExecutor executor;
   std::vector<graph::TensorType> parameters, results;
-  std::unique_ptr<client::PlanHandle> handle;  ///< last: its watcher uses the others
+  std::unique_ptr<client::PlanHandle> handle;  ///< last: it uses the others
 };
 
-std::unique_ptr<Plan> fetch(const Client& client, const Fragment& fragment, const std::string& device, int ordinal,
-                            std::int64_t deadline_ms, bool improve, const std::string& constraints, bool predict) {
-  auto plan = std::make_unique<Plan>();
+/// What looks for better plans for all plans of the process; of a forked child its own, since it has no thread of its
+/// parent's. It outlives static objects, with plans that nobody frees.
+client::PlanWatcher& watcher() {
+  static std::mutex mutex;
+  static pid_t process = 0;
+  static client::PlanWatcher* of_process = nullptr;
+  const std::lock_guard lock(mutex);
+  if (process != getpid()) {
+    process = getpid();
+    of_process = new client::PlanWatcher;
+  }
+  return *of_process;
+}
+
+std::shared_ptr<Plan> fetch(const Client& client, const Fragment& fragment, const std::string& device, int ordinal,
+                            std::int64_t deadline_ms, bool improve, const std::string& constraints, bool predict,
+                            std::optional<std::int64_t> max_workspace_bytes) {
+  auto plan = std::make_shared<Plan>();
   plan->client = client.client;
   plan->executor = value_of(client::open_executor(value_of(device_kind(device)), ordinal));
   client::FetchOptions options;
@@ -50,6 +70,7 @@ std::unique_ptr<Plan> fetch(const Client& client, const Fragment& fragment, cons
   options.name = fragment.graph.name;
   options.constraints = value_of(graph::parse_constraints(constraints));
   options.predict = predict;
+  options.max_workspace_bytes = max_workspace_bytes;
   plan->handle =
       value_of(client::PlanHandle::fetch(*plan->client, *plan->executor.executor, fragment.graph, std::move(options)));
   plan->parameters = plan->handle->parameters();
@@ -89,6 +110,30 @@ nb::bytes make_program(const Client& client, const Fragment& fragment, std::int6
     document = api::encode_program(program, graph::Encoding::cbor);
   }
   return nb::bytes(document.data(), document.size());
+}
+
+nb::bytes program_of(const Plan& plan) {
+  std::string document;
+  {
+    nb::gil_scoped_release released;
+    document = api::encode_program(value_of(plan.handle->program()), graph::Encoding::cbor);
+  }
+  return nb::bytes(document.data(), document.size());
+}
+
+/// Hands a fragment in to be tuned in the background: the job's number, and whether somebody else's was joined.
+std::pair<std::int64_t, bool> tune(const Client& client, const Fragment& fragment, std::optional<std::int64_t> trials,
+                                   const std::string& constraints) {
+  graph::Graph graph = fragment.graph;
+  graph.constraints = graph.constraints | value_of(graph::parse_constraints(constraints));
+  const api::Submitted submitted = value_of(client.client->submit_fragment(graph, graph.name, trials));
+  return {submitted.job, submitted.joined};
+}
+
+/// Its state, and once it has failed why.
+std::pair<std::string, std::string> job(const Client& client, std::int64_t number) {
+  const api::JobStatus status = value_of(client.client->job(number));
+  return {status.state, status.error ? status.error->message : std::string()};
 }
 
 std::vector<TypeTuple> tuples_of(const std::vector<graph::TensorType>& types) {
@@ -139,12 +184,21 @@ void bind_client(nb::module_& module) {
       .def_prop_ro("server_version", [](const Client& client) { return client.client->server().version; })
       .def("plan", &fetch, nb::arg("fragment"), nb::arg("device") = "emulated", nb::arg("ordinal") = 0,
            nb::arg("deadline_ms") = 10'000, nb::arg("improve") = true, nb::arg("constraints") = "",
-           nb::arg("predict") = true, nb::call_guard<nb::gil_scoped_release>(),
+           nb::arg("predict") = true, nb::arg("max_workspace_bytes") = nb::none(),
+           nb::call_guard<nb::gil_scoped_release>(),
            "Fetches a plan and loads it, waiting up to deadline_ms for the server to find or predict one")
       .def("make_program", &make_program, nb::arg("fragment"), nb::arg("deadline_ms") = 60'000,
            nb::arg("improve") = true, nb::arg("products") = "", nb::arg("device") = "emulated", nb::arg("ordinal") = 0,
            nb::arg("constraints") = "", nb::arg("predict") = true,
-           "The program of a whole graph as a CBOR document with its code inside, waiting up to deadline_ms for plans");
+           "The program of a whole graph as a CBOR document with its code inside, waiting up to deadline_ms for plans")
+      .def("tune", &tune, nb::arg("fragment"), nb::arg("trials") = nb::none(), nb::arg("constraints") = "",
+           nb::call_guard<nb::gil_scoped_release>(),
+           "Has a fragment tuned in the background: (number of the job, whether somebody else's was joined)")
+      .def("job", &job, nb::arg("number"), nb::call_guard<nb::gil_scoped_release>(),
+           "(state, what went wrong) of a job; \"done\", \"failed\" and \"cancelled\" are its ends")
+      .def(
+          "cancel", [](const Client& client, std::int64_t number) { value_of(client.client->cancel(number)); },
+          nb::arg("number"), nb::call_guard<nb::gil_scoped_release>(), "Ends a job; what it has found stays");
 
   nb::class_<Plan>(module, "Plan", "A loaded plan; runs follow one another.")
       .def_prop_ro("parameters", [](const Plan& plan) { return tuples_of(plan.parameters); })
@@ -154,14 +208,22 @@ void bind_client(nb::module_& module) {
            "Runs on arrays of the host (DLPack), dense and row-major, and waits")
       .def("launch", &launch, nb::arg("parameters"), nb::arg("results"), nb::arg("stream") = 0,
            "Enqueues on a CUstream with device addresses and does not wait")
+      .def("to_program", &program_of, "The plan as a program of one step: a CBOR document with its code inside")
       .def(
           "check_for_update",
           [](Plan& plan, std::int64_t wait_ms) { return value_of(plan.handle->check_for_update(wait_ms)); },
           nb::arg("wait_ms") = 0, nb::call_guard<nb::gil_scoped_release>(),
           "Swaps in a better plan if the server has one; whether it did")
       .def(
-          "watch", [](Plan& plan) { plan.handle->watch(); }, nb::call_guard<nb::gil_scoped_release>(),
-          "From now on a thread does that");
+          "watch",
+          [](Plan& plan) {
+            watcher().add(std::shared_ptr<client::PlanHandle>(plan.shared_from_this(), plan.handle.get()));
+          },
+          nb::call_guard<nb::gil_scoped_release>(),
+          "From now on a thread does that, which all plans of the process share");
+  module.def(
+      "stop_watching", [] { watcher().stop(); }, nb::call_guard<nb::gil_scoped_release>(),
+      "Ends that thread; plans stay what they are from now on");
 }
 
 }  // namespace stitch::python

@@ -11,7 +11,7 @@
 """
 
 from ._native import version as __version__
-from ._plan import Fragment, Plan, fragment, plan
+from ._plan import Fragment, Plan, fragment, plan, tune
 from ._program import Port, Program, program
 from ._server import connect
 from .errors import (
@@ -50,4 +50,5 @@ __all__ = [
     "fragment",
     "plan",
     "program",
+    "tune",
 ]

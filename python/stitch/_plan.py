@@ -4,7 +4,9 @@ import json
 import os
 import pathlib
 
-from . import _native, _server, errors
+from . import _native, _server, _settings, _tuning, errors
+
+_LONGEST_MS = 600_000
 
 Fragment = _native.Fragment
 
@@ -72,12 +74,22 @@ class Plan:
         """
         self._native.launch([_address(array) for array in inputs], [_address(array) for array in outputs], stream)
 
+    def to_bytes(self) -> bytes:
+        """The plan in use as a program of one step with its code inside, its weights outside: `stitch.program` opens it
+        without a server. Errors: Unavailable."""
+        return self._native.to_program()
+
+    def save(self, path) -> None:
+        """Writes `to_bytes` to a file."""
+        _write(path, self.to_bytes())
+
     def check_for_update(self, wait_ms: int = 0) -> bool:
         """Swaps in a better plan if the server has one by now; whether it did."""
         return self._native.check_for_update(wait_ms)
 
     def watch(self) -> None:
-        """From now on a thread looks for better plans, which take this one's place between two runs."""
+        """From now on a thread, which all plans of the process share, looks for better plans, which take this one's
+        place between two runs."""
         self._native.watch()
 
 
@@ -91,6 +103,7 @@ def plan(
     server: str | None = None,
     constraints: str = "",
     predict: bool = True,
+    max_workspace_bytes: int | None = None,
 ) -> Plan:
     """A plan for a fragment, from a server's store or predicted.
 
@@ -98,12 +111,71 @@ def plan(
     `deadline_ms`; with `improve` the server tunes the fragment in the background where it had to predict.
     `constraints`: on results of our kernels, "deterministic" (equal inputs give equal bits), "batch_invariant" (a
     row's bits do not depend on the others), or both with a comma. `predict=False` takes a plan that is stored or
-    raises PlanMissing at once; so does everything where STITCH_MODE=replay is set. Errors: Unavailable (no server),
-    Timeout (no plan yet), PlanMissing, Unsupported, InvalidArgument (a constraint that there is not).
+    raises PlanMissing at once; so does everything where STITCH_MODE=replay is set. Plans that need more memory beside
+    parameters and results than `max_workspace_bytes` are not taken, nor swapped in later. Errors: Unavailable (no
+    server), Timeout (no plan yet), PlanMissing, ConstraintError (too much workspace), Unsupported, InvalidArgument (a
+    constraint that there is not).
     """
     read = fragment(source)
     client = _server.shared(server)
-    return Plan(client.plan(read, device, ordinal, deadline_ms, improve, constraints, predict), read)
+    most = _most_workspace(max_workspace_bytes)
+    return Plan(client.plan(read, device, ordinal, deadline_ms, improve, constraints, predict, most), read)
+
+
+def tune(
+    source,
+    *,
+    effort: str = "quick",
+    budget_seconds: int = 0,
+    device: str = "emulated",
+    ordinal: int = 0,
+    server: str | None = None,
+    constraints: str = "",
+    max_workspace_bytes: int | None = None,
+) -> Plan:
+    """Has the server tune a fragment, waits for that, and returns the best plan by then.
+
+    `effort`: "quick" (verified, and the first few candidates measured, where the server measures), "full" (a hundred
+    more), or "none" (as `plan`). `budget_seconds`: when they are over the work is ended, unless others wait for it,
+    too, and the best plan so far is what is returned; 0: for as long as it takes. The rest is as of `plan`, its errors
+    included.
+    """
+    if effort not in _settings.EFFORTS:
+        near = _settings.nearest(str(effort), _settings.EFFORTS)
+        raise errors.InvalidArgument(f"effort {effort!r} is none of {', '.join(_settings.EFFORTS)}{near}")
+    try:
+        seconds = _settings.checked_number("budget_seconds", budget_seconds, "budget_seconds")
+    except ValueError as error:
+        raise errors.InvalidArgument(str(error)) from None
+    read = fragment(source)
+    client = _server.shared(server)
+    job = _tuning.begin(client, read, constraints, effort, seconds)
+    if job is not None:
+        _tuning.wait(client, job, seconds)
+    return plan(
+        read,
+        device=device,
+        ordinal=ordinal,
+        deadline_ms=_LONGEST_MS,
+        improve=False,
+        server=server,
+        constraints=constraints,
+        max_workspace_bytes=max_workspace_bytes,
+    )
+
+
+def _most_workspace(value) -> int | None:
+    try:
+        return None if value is None else _settings.checked_number("max_workspace_bytes", value, "max_workspace_bytes")
+    except ValueError as error:
+        raise errors.InvalidArgument(str(error)) from None
+
+
+def _write(path, document: bytes) -> None:
+    path = pathlib.Path(path)
+    new = path.with_name(f"{path.name}.{os.getpid()}.new")
+    new.write_bytes(document)
+    new.replace(path)
 
 
 def _address(array) -> int:

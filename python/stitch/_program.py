@@ -91,10 +91,7 @@ class Program:
 
     def save(self, path) -> None:
         """Writes `to_bytes` to a file, which `stitch run` runs, too."""
-        path = pathlib.Path(path)
-        new = path.with_name(f"{path.name}.{os.getpid()}.new")
-        new.write_bytes(self._document)
-        new.replace(path)
+        _plan._write(path, self._document)
 
 
 def _read(source) -> bytes | None:
@@ -123,6 +120,7 @@ def program(
     constraints: str = "",
     predict: bool = True,
     lock: str | os.PathLike | None = None,
+    max_workspace_bytes: int | None = None,
 ) -> Program:
     """A whole model, on host memory or on a GPU.
 
@@ -134,8 +132,10 @@ def program(
     `improve` the server tunes in the background what it had to predict. Errors: Unavailable (no server), Timeout,
     Unsupported (an operator that nobody here computes; the message names it). `constraints` and `predict` are as of
     `stitch.plan`; fragments without a plan are then computed by the reference evaluator. `lock`: a file that
-    `Program.lock` was written to; a program of other plans is a ConstraintError, which names the first.
+    `Program.lock` was written to; a program of other plans is a ConstraintError, which names the first; so is one that
+    needs more memory beside inputs and results (arena and workspaces) than `max_workspace_bytes`.
     """
+    most = _plan._most_workspace(max_workspace_bytes)
     document = _read(source)
     if document is None:
         products = products or default_products(device)
@@ -151,7 +151,18 @@ def program(
     program = Program(document, device, ordinal)
     if lock is not None:
         program._native.check_lock(pathlib.Path(lock).read_text(encoding="utf-8"))
+    check_workspace(program, most)
     return program
+
+
+def check_workspace(program: Program, most: int | None) -> None:
+    """Errors: ConstraintError where a program needs more memory of its own than `most` bytes (None: any)."""
+    needs = program.info["arena_bytes"] + program.info["workspace_bytes"]
+    if most is not None and needs > most:
+        raise errors.ConstraintError(
+            f"the program needs {needs:,} bytes beside its inputs and results (arena and workspaces), and"
+            f" max_workspace_bytes is {most:,}"
+        )
 
 
 def default_products(device: str) -> str:

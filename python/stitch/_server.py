@@ -1,5 +1,6 @@
 """Finding a stitchd, and starting one for the user where none answers."""
 
+import atexit
 import fcntl
 import os
 import pathlib
@@ -7,7 +8,7 @@ import subprocess
 import threading
 import time
 
-from . import _native, _programs, errors
+from . import _native, _programs, _settings, errors
 
 _SCHEME = "unix://"
 _RESTART_SECONDS = 30.0
@@ -17,8 +18,8 @@ _clients: dict = {}
 
 
 def address() -> str:
-    """Where the server is: $STITCH_SERVER, or the user's own socket."""
-    return os.environ.get("STITCH_SERVER") or _SCHEME + _native.default_socket_path()
+    """Where the server is: what $STITCH_SERVER or the user's file names, or the user's own socket."""
+    return _settings.server() or _SCHEME + _native.default_socket_path()
 
 
 def connect(server: str | None = None, *, start: bool | None = None, timeout_seconds: float = 30.0):
@@ -29,7 +30,7 @@ def connect(server: str | None = None, *, start: bool | None = None, timeout_sec
     """
     where = server or address()
     if start is None:
-        start = server is None and "STITCH_SERVER" not in os.environ and os.environ.get("STITCH_START") != "0"
+        start = server is None and not _settings.server() and os.environ.get("STITCH_START") != "0"
     cache = os.environ.get("STITCH_CACHE_DIR")
     folder = str(pathlib.Path(cache) / "artifacts") if cache else None
     try:
@@ -56,6 +57,15 @@ class Shared:
 
     def make_program(self, *arguments, **settings):
         return self._called("make_program", arguments, settings)
+
+    def tune(self, *arguments, **settings) -> tuple[int, bool]:
+        return self._called("tune", arguments, settings)
+
+    def job(self, number: int) -> tuple[str, str]:
+        return self._called("job", (number,), {})
+
+    def cancel(self, number: int) -> None:
+        self._called("cancel", (number,), {})
 
     def _called(self, name: str, arguments: tuple, settings: dict):
         client = self._client
@@ -100,6 +110,8 @@ def _in_child() -> None:
 
 
 os.register_at_fork(after_in_child=_in_child)
+# Before the interpreter ends, and static objects with it.
+atexit.register(_native.stop_watching)
 
 
 def _start(socket: pathlib.Path, wait_seconds: float = 20.0) -> None:

@@ -1,9 +1,36 @@
-"""What the front ends' options have in common: fields of a dataclass, whose values are checked, given or by environment."""
+"""What the front ends' options have in common: fields of a dataclass, where their values come from, and their checks.
+
+An argument comes before the environment, that before the user's file, and that before the default. Environment and file
+are read when a program asks, not when it imports the package.
+"""
 
 import difflib
 import os
+import pathlib
+import tomllib
 
-_LONGEST_MS = 600_000  # that a server lets a look-up wait
+# Of numbers: what they count, the least and the most. A server lets a look-up wait for ten minutes.
+_NUMBERS = {
+    "deadline_ms": ("milliseconds", 0, 600_000),
+    "buckets": ("plans", 1, 1024),
+    "budget_seconds": ("seconds", 0, 30 * 86_400),
+    "max_workspace_bytes": ("bytes", 0, (1 << 63) - 1),
+    "device_id": ("GPUs", 0, 1023),
+    "programs": ("programs", 1, 1 << 20),
+}
+# What a file may say for all front ends; a table of a front end's name takes what that has.
+_COMMON = (
+    "budget_seconds", "deadline_ms", "device", "disable", "effort", "improve", "max_workspace_bytes", "server",
+)  # fmt: skip
+_TABLES = ("torch", "jax", "onnx")
+_VARIABLES = {
+    "device": "STITCH_DEVICE",
+    "disable": "STITCH_DISABLE",
+    "effort": "STITCH_EFFORT",
+    "budget_seconds": "STITCH_BUDGET_SECONDS",
+    "max_workspace_bytes": "STITCH_MAX_WORKSPACE_BYTES",
+}
+EFFORTS = ("none", "quick", "full")
 
 
 def nearest(word: str, words) -> str:
@@ -12,18 +39,27 @@ def nearest(word: str, words) -> str:
     return f" (did you mean {close[0]!r}?)" if close else ""
 
 
+def checked_number(name: str, value, origin: str) -> int:
+    """A number that the option `name` may be; text of digits, too. Errors: ValueError that begins with `origin`."""
+    unit, least, most = _NUMBERS[name]
+    number = int(value) if isinstance(value, str) and value.isdigit() else value
+    if isinstance(number, bool) or not isinstance(number, int) or not least <= number <= most:
+        raise ValueError(f"{origin}: expected a number of {unit} from {least} to {most:,}, found {value!r}")
+    return number
+
+
 def checked(settings: type, choices: dict, name: str, value, origin: str):
-    """A value for the field `name` of the dataclass `settings`: a truth value (also as text), a number of milliseconds,
-    one of the field's choices, or text. Errors: ValueError that begins with `origin`."""
+    """A value for the field `name` of the dataclass `settings`: a truth value (also as text), a number, one of the
+    field's choices, or text. Errors: ValueError that begins with `origin`."""
     default = settings.__dataclass_fields__[name].default
     if isinstance(default, bool):
         if isinstance(value, str) and value.lower() in ("0", "false", "", "1", "true"):
             value = value.lower() in ("1", "true")
         if not isinstance(value, bool):
             raise ValueError(f"{origin}: expected true or false, found {value!r}")
-    elif isinstance(default, int):
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _LONGEST_MS:
-            raise ValueError(f"{origin}: expected a number of milliseconds from 0 to {_LONGEST_MS:,}, found {value!r}")
+    elif name in _NUMBERS:
+        if value is not None or default is not None:
+            value = checked_number(name, value, origin)
     elif name in choices and value not in choices[name]:
         near = nearest(str(value), choices[name])
         raise ValueError(f"{origin}: {value!r} is none of {', '.join(choices[name])}{near}")
@@ -32,10 +68,50 @@ def checked(settings: type, choices: dict, name: str, value, origin: str):
     return value
 
 
-def from_environment(settings: type, choices: dict, variables: dict) -> dict:
-    """Values of the fields whose variables are set now. Errors: ValueError, with the variable."""
-    return {
-        name: checked(settings, choices, name, os.environ[variable], f"${variable}")
-        for name, variable in variables.items()
-        if os.environ.get(variable)
-    }
+def given(settings: type, choices: dict, table: str) -> dict:
+    """What environment and file say of a front end's fields. Errors: ValueError, with the variable, or file and key."""
+    fields = settings.__dataclass_fields__
+    path, values = read_file()
+    found = {}
+    for name, value in {**values, **values.get(table, {})}.items():
+        if name in fields:
+            place = f"{path}: {table}.{name}" if name in values.get(table, {}) else f"{path}: {name}"
+            found[name] = checked(settings, choices, name, value, place)
+        elif name in values.get(table, {}):
+            raise ValueError(f"{path}: {table} has no option {name!r}{nearest(name, fields)}")
+    for name, variable in _VARIABLES.items():
+        if name in fields and os.environ.get(variable):
+            found[name] = checked(settings, choices, name, os.environ[variable], f"${variable}")
+    return found
+
+
+def file() -> pathlib.Path:
+    """The user's file: $STITCH_CONFIG, or stitch/config.toml in $XDG_CONFIG_HOME (~/.config)."""
+    if named := os.environ.get("STITCH_CONFIG"):
+        return pathlib.Path(named)
+    folder = os.environ.get("XDG_CONFIG_HOME") or pathlib.Path.home() / ".config"
+    return pathlib.Path(folder) / "stitch" / "config.toml"
+
+
+def read_file() -> tuple[pathlib.Path, dict]:
+    """The file and what it says; nothing where there is none, unless it was named. Errors: ValueError."""
+    path = file()
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        if os.environ.get("STITCH_CONFIG"):
+            raise ValueError(f"$STITCH_CONFIG: there is no file {path}") from None
+        return path, {}
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ValueError(f"{path}: {error}") from error
+    for name, value in values.items():
+        if name not in (*_COMMON, *_TABLES):
+            raise ValueError(f"{path}: there is no option {name!r}{nearest(name, (*_COMMON, *_TABLES))}")
+        if isinstance(value, dict) != (name in _TABLES):
+            raise ValueError(f"{path}: {name} is {'a table' if name in _TABLES else 'no table'}")
+    return path, values
+
+
+def server() -> str | None:
+    """The address of a stitchd that environment or file name."""
+    return os.environ.get("STITCH_SERVER") or read_file()[1].get("server")

@@ -143,6 +143,20 @@ def test_keys_of_random_numbers():
     numpy.testing.assert_array_equal(ours[1], theirs[1])
 
 
+def test_memory_may_be_bounded():
+    def function(x):
+        return jnp.tanh(x @ x) @ x
+
+    x = jnp.ones((16, 16))
+    bounded = {**OURS, "max_workspace_bytes": 64}
+    with pytest.raises(stitch.ConstraintError, match="max_workspace_bytes is 64"):
+        stitch.jax.jit(function, **bounded)(x)
+    close(stitch.jax.jit(function, **{**bounded, "fallback": "xla"})(x), function(x))
+    assert "max_workspace_bytes is 64" in stitch.jax.report()["fell_back"][0]["reason"]
+    close(stitch.jax.jit(function, **{**bounded, "max_workspace_bytes": 1 << 20})(x), function(x))
+    assert stitch.jax.report()["calls"] == 1
+
+
 def test_donated_arguments_are_given_away():
     @stitch.jax.jit(donate_argnums=(0,), **OURS)
     def update(state, x):
@@ -152,6 +166,48 @@ def test_donated_arguments_are_given_away():
     result = update(state, jnp.ones((16, 64)))
     numpy.testing.assert_array_equal(result, numpy.full((16, 64), 1.5))
     assert state.is_deleted()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"donate_argnums": 1}, {"donate_argnums": (0, 1)}, {"donate_argnames": "state"},
+     {"donate_argnums": (1, 2), "static_argnums": 0}],
+)  # fmt: skip
+def test_donated_arguments_are_updated_in_place(options):
+    @stitch.jax.jit(**options, **OURS)
+    def step(scale, state, x=None):
+        """Every row of the new state is of all rows of the old one."""
+        rows = state["w"] * scale - jnp.mean(state["w"], 0)
+        return jnp.sum(rows), {"w": rows[::-1], "n": state["n"] + 1}
+
+    before = numpy.random.default_rng(3).standard_normal((32, 24), "float32")
+    state = {"w": jnp.asarray(before), "n": jnp.zeros((), "int32") + 0}
+    # No memory for a result that is copied to the argument's afterwards.
+    needs = step.lower(2.0, state).compile().memory_analysis()
+    assert needs.temp_size_in_bytes < before.nbytes <= needs.alias_size_in_bytes, needs
+    for turn in range(2):
+        place = state["w"].unsafe_buffer_pointer()
+        old = state
+        total, state = step(2.0, state)
+        rows = before * 2 - before.mean(0)
+        before = rows[::-1]
+        close(state["w"], jnp.asarray(before))
+        close(total, jnp.asarray(rows.sum()), 1e-3)
+        assert old["w"].is_deleted() and state["w"].unsafe_buffer_pointer() == place
+        assert int(state["n"]) == turn + 1
+    report = stitch.jax.report()
+    assert report["calls"] >= 1 and report["runs"] == 2 and report["fell_back"] == [], report
+
+
+def test_what_is_read_later_is_not_overwritten():
+    update = stitch.jax.jit(lambda state: state * 2 + 1, donate_argnums=0, **OURS)
+    x = jnp.arange(96.0).reshape(8, 12)
+    close(jax.jit(lambda x: (update(x), x))(x), (x * 2 + 1, x))
+    close(jax.jit(jax.grad(lambda x: jnp.sum(update(x) ** 2)))(x), (x * 2 + 1) * 4)
+    close(jax.jit(jax.vmap(update))(x), x * 2 + 1)
+    scanned = jax.jit(lambda x: jax.lax.scan(lambda c, _: (update(c), c), x, None, length=3))
+    close(scanned(x), (((x * 2 + 1) * 2 + 1) * 2 + 1, jnp.stack([x, x * 2 + 1, (x * 2 + 1) * 2 + 1])))
+    assert not x.is_deleted()
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "int32", "uint8", "bool"])

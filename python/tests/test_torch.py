@@ -243,7 +243,7 @@ def test_a_plan_that_fails_stays_with_pytorch(monkeypatch):
     assert report["kernel_calls"] == 1 and report["failed"][0]["message"] == "a plan did not run: a fault"
 
 
-def test_extents_that_change_stay_with_pytorch():
+def test_extents_that_change():
     function = torch.compile(lambda x: x.exp() + 1, backend="stitch", options=EMULATED, dynamic=True)
     for rows in (3, 5):
         x = torch.randn(rows, 4)
@@ -256,7 +256,8 @@ def test_until_a_plan_is_there_it_runs_eagerly_then_kernels_take_over():
     torch.testing.assert_close(function(x), (x * 1.25).tanh().sum(0))
     assert stitch.torch.wait(120)
     torch.testing.assert_close(function(x), (x * 1.25).tanh().sum(0))
-    assert stitch.torch.report()["kernel_calls"] == 1
+    report = stitch.torch.report()  # on a busy machine the plan may be there before the first call
+    assert report["kernel_calls"] >= 1 and report["kernel_calls"] + report["eager_calls"] == 2
 
 
 def test_a_dead_server_costs_one_warning(caplog, tmp_path):

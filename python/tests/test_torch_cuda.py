@@ -69,6 +69,7 @@ current, capturing = Stream(stream), False
 _runtime.cuda.empty = empty
 _runtime.cuda.current_stream = lambda device: current
 _runtime.cuda.is_capturing = lambda device: capturing
+_runtime.cuda.target = lambda device: "emulated driver"
 
 FUNCTIONS = {
     "softmax": (lambda x, g: (torch.softmax(x * g, -1), (x + g).t().contiguous()), [(8, 96), (96,)]),

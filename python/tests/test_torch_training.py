@@ -139,6 +139,62 @@ def test_a_stance_of_eager_is_kept():
     assert stitch.torch.report()["kernel_calls"] == 1
 
 
+def test_other_stances_are_kept():
+    function = lambda x: x * 24.5  # noqa: E731
+    run = compiled(function)
+    x, other = torch.randn(4), torch.randn(4, dtype=torch.float64)
+    with torch.compiler.set_stance("eager_then_compile"):
+        assert torch.equal(run(x), function(x)) and stitch.torch.report()["graphs"] == 0
+        assert torch.equal(run(x), function(x)) and stitch.torch.report()["graphs"] == 1
+    with torch.compiler.set_stance("eager_on_recompile"):
+        assert torch.equal(run(other), function(other)) and stitch.torch.report()["graphs"] == 1
+    with torch.compiler.set_stance("fail_on_recompile"):
+        assert torch.equal(run(x), function(x))
+        with pytest.raises(RuntimeError, match="recompile"):
+            run(other)
+    torch._dynamo.reset()
+    with torch.compiler.set_stance("default", force_backend="eager"):
+        assert torch.equal(run(other), function(other)) and stitch.torch.report()["graphs"] == 1
+    assert stitch.torch.report()["failed"] == []
+
+
+@pytest.mark.parametrize(
+    "mode, options, begun",
+    [("default", {}, []), ("reduce-overhead", {}, []), ("max-autotune", {}, [("full", 0)]),
+     ("max-autotune-no-cudagraphs", {"budget_seconds": 3}, [("full", 3)]), (None, {"effort": "full"}, [("full", 0)]),
+     (None, {"effort": "none", "budget_seconds": 3}, []), (None, {"effort": "full", "improve": False}, []),
+     (None, {"budget_seconds": 9}, [("quick", 9)])],
+)  # fmt: skip
+def test_a_mode_says_how_much_is_tuned(mode, options, begun, monkeypatch):
+    asked, scale = [], 25.0 + len(str((mode, options))) / 128
+    monkeypatch.setattr(_runtime._tuning, "begin", lambda client, fragment, constraints, *how: asked.append(how))
+    monkeypatch.setenv("STITCH_DEVICE", "emulated")
+    for name, value in options.items() if mode else ():  # PyTorch takes one of mode and options
+        monkeypatch.setenv(f"STITCH_{name.upper()}", str(value))
+    given = {"mode": mode} if mode else {"options": options}
+    run = torch.compile(lambda x: x * scale, backend="stitch", **given)
+    x = torch.randn(4)
+    run(x)
+    assert stitch.torch.wait(120)
+    torch.testing.assert_close(run(x), x * scale)
+    assert stitch.torch.report()["kernel_calls"] == 1 and asked == begun
+
+
+def test_modes_are_pytorchs_words():
+    from stitch.torch._options import settings_of
+
+    assert set(stitch.torch.list_mode_options()) == set(torch._inductor.list_mode_options())
+    assert stitch.torch.list_mode_options("max-autotune") == {"effort": "full"}
+    assert settings_of("max-autotune", {"effort": "none"}).effort == "none"
+
+
+def test_plans_with_more_workspace_than_allowed_stay_with_pytorch():
+    x = torch.ones(1, 1 << 20)
+    torch.testing.assert_close(compiled(lambda x: x.sum(1), max_workspace_bytes=0)(x), x.sum(1))
+    report = stitch.torch.report()
+    assert report["eager_calls"] == 1 and "max_workspace_bytes is 0" in report["failed"][0]["message"], report
+
+
 def test_what_the_compiler_is_not_to_see_runs_between_our_pieces():
     seen = []
 

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <fstream>
 #include <thread>
@@ -12,6 +14,8 @@
 #include "base/subprocess.h"
 #include "client/client.h"
 #include "client/emulated_executor.h"
+#include "client/open_program.h"
+#include "client/plan_watcher.h"
 #include "client/stitch.h"
 #include "graph/builder.h"
 #include "graph/codec/codec.h"
@@ -90,6 +94,43 @@ TEST_F(ClientDaemonTest, APlanComputesWhatTheFragmentSays) {
     ASSERT_TRUE(ran.ok()) << ran.error().message;
     run.expect_right(fragment);
   }
+}
+
+TEST_F(ClientDaemonTest, APlanAsAProgramRunsWithoutTheServer) {
+  const graph::Graph fragment = tuning::samples::scaled_difference(256, true);
+  auto plan = PlanHandle::fetch(*client_, executor_, fragment);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  const auto program = (*plan)->program();
+  ASSERT_TRUE(program.ok()) << program.error().message;
+  const std::string document = api::encode_program(*program, graph::Encoding::cbor);
+  running_.reset();
+  const auto opened = OpenProgram::open(document, DeviceKind::emulated, 0);
+  ASSERT_TRUE(opened.ok()) << opened.error().message;
+  Trial run(fragment);
+  const std::vector<std::span<const std::byte>> in(run.bytes.begin(), run.bytes.end());
+  const std::vector<std::span<std::byte>> out(run.memory.begin(), run.memory.end());
+  const Status ran = (*opened)->run(in, out);
+  ASSERT_TRUE(ran.ok()) << ran.error().message;
+  run.expect_right(fragment);
+
+  // The second result where the first parameter is.
+  ASSERT_EQ(run.bytes[0].size(), run.memory[1].size());
+  const std::vector<std::span<std::byte>> in_place = {run.memory[0], run.bytes[0]};
+  const Status again = (*opened)->run(in, in_place);
+  ASSERT_TRUE(again.ok()) << again.error().message;
+  EXPECT_EQ(run.bytes[0], run.memory[1]);
+}
+
+TEST_F(ClientDaemonTest, APlanThatNeedsMoreWorkspaceThanAllowedIsNotTaken) {
+  const graph::Graph fragment = tuning::samples::softmax(8, 64);
+  auto plan = PlanHandle::fetch(*client_, executor_, fragment);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  const std::int64_t needs = (*plan)->plan().workspace_bytes;
+  EXPECT_TRUE(PlanHandle::fetch(*client_, executor_, fragment, {.max_workspace_bytes = needs}).ok());
+  const auto refused = PlanHandle::fetch(*client_, executor_, fragment, {.max_workspace_bytes = needs - 1});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, ErrorKind::constraint);
+  EXPECT_THAT(refused.error().message, HasSubstr("max_workspace_bytes"));
 }
 
 graph::Graph product_with_bias() {
@@ -295,6 +336,35 @@ TEST_F(ClientDaemonTest, AWatcherSwapsWhileOthersRun) {
     EXPECT_EQ((*plan)->plan().id, better.id);
   }
   runner = {};
+}
+
+TEST_F(ClientDaemonTest, OneWatcherLooksAfterManyPlans) {
+  PlanWatcher watcher(std::chrono::milliseconds(10));
+  std::vector<std::shared_ptr<PlanHandle>> plans;
+  // More than the server has connections.
+  const graph::Graph fragment = tuning::samples::softmax(8, 64);
+  for (int i = 0; i < 300; ++i) {
+    auto plan = PlanHandle::fetch(*client_, executor_, fragment);
+    ASSERT_TRUE(plan.ok()) << i << ": " << plan.error().message;
+    plans.push_back(*std::move(plan));
+    watcher.add(plans.back());
+  }
+  const db::PlanRecord better = promote_another(*running_->store, plans[0]->plan().fragment, 1);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  const auto has_it = [&](const auto& plan) { return plan->plan().id == better.id; };
+  while (!std::ranges::all_of(plans, has_it) && std::chrono::steady_clock::now() < end)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_TRUE(std::ranges::all_of(plans, has_it));
+  EXPECT_EQ(watcher.size(), 300u);
+  plans.resize(7);
+  while (watcher.size() != 7 && std::chrono::steady_clock::now() < end)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_EQ(watcher.size(), 7u);
+  watcher.stop();
+  promote_another(*running_->store, plans[0]->plan().fragment, 2);
+  watcher.add(plans[0]);
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_EQ(plans[0]->plan().id, better.id);
 }
 
 TEST_F(ClientDaemonTest, AWithdrawnPlanIsNotRunAgain) {

@@ -1,6 +1,7 @@
 """`stitch.jax.jit`."""
 
 import functools
+import inspect
 
 import jax
 
@@ -40,8 +41,9 @@ def jit(fun=None, **options):
         if settings.device == "auto" or _native.xla_handler() is None:
             _refuse(settings, name, _why_not(settings))
             return fun(*args, **kwargs)
-        return _call(fun, args, kwargs, settings, name)
+        return _call(fun, args, kwargs, settings, name, donates)
 
+    donates = _Donation(fun, theirs)
     return jax.jit(called, **theirs)
 
 
@@ -57,6 +59,34 @@ def _refuse(settings: Settings, name: str, reason: str) -> None:
 
         raise errors.Unsupported(f"{name}: {reason}")
     _report.fell_back(name, reason)
+
+
+class _Donation:
+    """Which arguments of a function are donated, by position or name, as jax.jit understands it."""
+
+    def __init__(self, fun, options: dict):
+        numbers, names = options.get("donate_argnums"), options.get("donate_argnames")
+        self._numbers = {numbers} if isinstance(numbers, int) else set(numbers or ())
+        self._names = {names} if isinstance(names, str) else set(names or ())
+        try:
+            parameters = list(inspect.signature(fun).parameters.values())
+        except (TypeError, ValueError):  # a function of C's: names are not told
+            return
+        places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        positional = [parameter.name for parameter in parameters if parameter.kind in places]
+        if numbers is not None and names is None:
+            self._names = {positional[i] for i in self._numbers if 0 <= i < len(positional)}
+        elif names is not None and numbers is None:
+            self._numbers = {positional.index(name) for name in self._names if name in positional}
+
+    def leaves(self, args, kwargs) -> list[bool]:
+        """Of each leaf of `(args, kwargs)`."""
+        found = []
+        for i, argument in enumerate(args):
+            found += [i in self._numbers] * len(jax.tree.leaves(argument))
+        for name in sorted(kwargs):  # as a tree has them
+            found += [name in self._names] * len(jax.tree.leaves(kwargs[name]))
+        return found
 
 
 def _is_key(value) -> bool:
@@ -81,7 +111,7 @@ class _Leaves:
         ]
 
 
-def _call(fun, args, kwargs, settings: Settings, name: str):
+def _call(fun, args, kwargs, settings: Settings, name: str, donates: _Donation):
     """The call in the place of the function, or the function where it does more than compute."""
     leaves, tree = jax.tree.flatten((args, kwargs))
     # Static arguments are no leaves that a jaxpr can have; jax.jit has made all others arrays.
@@ -104,5 +134,8 @@ def _call(fun, args, kwargs, settings: Settings, name: str):
     if jaxpr.effects:
         _refuse(settings, name, f"it has effects ({', '.join(sorted(str(effect) for effect in jaxpr.effects))})")
         return fun(*args, **kwargs)
-    results = _primitive.call_p.bind(*constants, *arrays, jaxpr=jaxpr, settings=settings, name=name)
+    given = donates.leaves(args, kwargs)
+    places = [i for i in range(len(leaves)) if i not in held]
+    donated = tuple(len(constants) + i for i, place in enumerate(places) if given[place])
+    results = _primitive.call_p.bind(*constants, *arrays, jaxpr=jaxpr, settings=settings, name=name, donated=donated)
     return jax.tree.unflatten(result_tree, outputs.lift(results))

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from .._settings import checked, from_environment
+from .._settings import checked, given as given_elsewhere
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,12 +19,13 @@ class Settings:
     """Whether the server tunes in the background what it had to predict."""
     server: str | None = None
     """Address of a stitchd; by default $STITCH_SERVER, else the user's own, started where none answers."""
+    max_workspace_bytes: int | None = None
+    """A program that needs more memory beside its arguments and results is not taken: XLA runs the function."""
     disable: bool = False
     """XLA runs everything."""
 
 
 _CHOICES = {"device": ("auto", "emulated"), "fallback": ("xla", "error")}
-_VARIABLES = {"device": "STITCH_DEVICE", "disable": "STITCH_DISABLE"}
 
 
 def list_options() -> list[str]:
@@ -39,5 +40,5 @@ def check(given: dict) -> None:
 
 
 def settings_of(given: dict) -> Settings:
-    """Reads the environment now, not when the function was wrapped. Errors: ValueError, with the variable."""
-    return Settings(**{**from_environment(Settings, _CHOICES, _VARIABLES), **given})
+    """Reads environment and file now, not when the function was wrapped. Errors: ValueError, with variable or key."""
+    return Settings(**{**given_elsewhere(Settings, _CHOICES, "jax"), **given})

@@ -5,6 +5,7 @@ function with what its derivative needs, the derivative, its transpose) and call
 whole is lowered become programs, and no others are ever made.
 """
 
+import collections
 import functools
 
 import jax
@@ -17,7 +18,8 @@ from . import _programs, _report
 CUSTOM_CALL = "stitch_run"
 
 call_p = core.Primitive("stitch_call")
-"""A function: `jaxpr` (without constants), `settings`, `name` for people."""
+"""A function: `jaxpr` (without constants), `settings`, `name` for people; `donated`: the arguments whose memory results
+may take. Calls that transformations make of it take none."""
 linear_p = core.Primitive("stitch_linear_call")
 """A function that is linear in its arguments behind the first `held`; otherwise as call_p."""
 
@@ -56,7 +58,20 @@ def _whole(*arguments, jaxpr, **params):
 _lower_whole = mlir.lower_fun(_whole, multiple_results=True)
 
 
-def _lower_cpu(context, *operands, jaxpr, settings, name, **params):
+def _aliases(jaxpr, donated) -> dict:
+    """Which result takes a donated argument's memory (argument → result): the first of its type, as jax.jit has it."""
+    waiting = collections.defaultdict(collections.deque)
+    for argument in donated:
+        aval = jaxpr.in_avals[argument]
+        waiting[aval.shape, aval.dtype].append(argument)
+    found = {}
+    for result, aval in enumerate(jaxpr.out_avals):
+        if arguments := waiting.get((aval.shape, aval.dtype)):
+            found[arguments.popleft()] = result
+    return found
+
+
+def _lower_cpu(context, *operands, jaxpr, settings, name, donated=(), **params):
     if settings.device != "emulated":
         return _lower_whole(context, *operands, jaxpr=jaxpr)
     try:
@@ -67,11 +82,11 @@ def _lower_cpu(context, *operands, jaxpr, settings, name, **params):
         _report.fell_back(name, str(error))
         return _lower_whole(context, *operands, jaxpr=jaxpr)
     _report.count("calls")
-    rule = jax.ffi.ffi_lowering(CUSTOM_CALL)
+    rule = jax.ffi.ffi_lowering(CUSTOM_CALL, operand_output_aliases=_aliases(jaxpr, donated))
     return rule(context, *operands, name=call.name, package=call.package)
 
 
-def _batch(primitive, arguments, dimensions, *, jaxpr, **params):
+def _batch(primitive, arguments, dimensions, *, jaxpr, donated=(), **params):
     function = jax.vmap(core.jaxpr_as_fun(jaxpr), in_axes=tuple(dimensions), out_axes=0)
     batched, constants = traced(function, *_like(_avals_of(arguments)))
     if "held" in params:
@@ -80,7 +95,7 @@ def _batch(primitive, arguments, dimensions, *, jaxpr, **params):
     return results, [0] * len(results)
 
 
-def _jvp(primals, tangents, *, jaxpr, held=0, **params):
+def _jvp(primals, tangents, *, jaxpr, held=0, donated=(), **params):
     """The function with what its derivative needs is one call, the derivative another."""
     active = [i for i, tangent in enumerate(tangents) if not isinstance(tangent, ad.Zero)]
     function = core.jaxpr_as_fun(jaxpr)

@@ -40,11 +40,11 @@ def hlo_text(jaxpr: core.ClosedJaxpr) -> str:
 def call_of(jaxpr: core.ClosedJaxpr, settings: Settings, name: str) -> Call:
     """The program of a function, made where the process has none yet.
 
-    Errors: Unsupported (an operator that nobody here computes; the message names it and its place), Unavailable,
-    Timeout.
+    Errors: Unsupported (an operator that nobody here computes; the message names it and its place), ConstraintError
+    (more memory than the settings allow), Unavailable, Timeout.
     """
     text = hlo_text(jaxpr)
-    key = (hashlib.sha256(text.encode()).digest(), settings.server)
+    key = (hashlib.sha256(text.encode()).digest(), settings.server, settings.max_workspace_bytes)
     with _lock:
         if key in _made:
             return _made[key]
@@ -58,7 +58,9 @@ def call_of(jaxpr: core.ClosedJaxpr, settings: Settings, name: str) -> Call:
         fragment, deadline_ms=settings.deadline_ms, improve=settings.improve, server=settings.server
     )
     # What cannot be opened is found now, when XLA can still take its place.
-    info = _native.Program(document).info
+    program = _program.Program(document)
+    _program.check_workspace(program, settings.max_workspace_bytes)
+    info = program.info
     packed = base64.b64encode(gzip.compress(document, 6, mtime=0)).decode()
     call = Call(hashlib.sha256(document).hexdigest(), packed)
     with _lock:

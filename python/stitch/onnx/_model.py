@@ -1,6 +1,7 @@
 """An ONNX file, and the programs that are made of it for the shapes of its inputs."""
 
 import collections
+import itertools
 import os
 import pathlib
 import threading
@@ -8,8 +9,8 @@ import threading
 import numpy
 
 from .. import _native, _plan, _program, errors
-from . import _types
-from ._errors import InvalidArgument, NoSuchFile, translated
+from . import _context, _types
+from ._errors import InvalidArgument, InvalidGraph, NoSuchFile, translated
 
 # What the importer says of an operator whose input it has to know (a shape, an axis, a limit, a scale).
 _UNKNOWN = "must be known when the model is read"
@@ -29,11 +30,11 @@ class Prepared:
 
     def __init__(self, program: _program.Program, names: list[str], weights: dict):
         self.program = program
-        self._arrays = [weights.get(i) for i in range(len(names))]
-        self._names = names
+        self.arrays = [weights.get(i) for i in range(len(names))]
+        self.names = names
 
     def run(self, feeds: dict) -> list:
-        arrays = [feeds[name] if held is None else held for name, held in zip(self._names, self._arrays, strict=True)]
+        arrays = [feeds[name] if held is None else held for name, held in zip(self.names, self.arrays, strict=True)]
         results = self.program.run(*arrays)
         return list(results) if isinstance(results, tuple) else [results]
 
@@ -52,6 +53,7 @@ class Model:
         self._lock = threading.Lock()
         with translated():
             self.ports = _native.onnx_ports(data)
+        self.context = _context.read(data, _context.reader(folder))
 
     def extents_of(self, feeds: dict) -> dict:
         """The extents of the open dimensions, by name. Errors: InvalidArgument (one name, two extents)."""
@@ -125,6 +127,10 @@ class Model:
                 if not isinstance(declared, int) and (declared or f"{name}.{position}") not in extents:
                     return False
         with self._lock:
+            key = (tuple(self._fixed(extents).items()), ())
+            if self.context is not None:
+                self._keep(key, self._opened(self.context))
+                return True
             try:
                 fragment = self.read(extents)
             except errors.Error as error:
@@ -133,8 +139,29 @@ class Model:
                 raise
             if unknown_only(fragment):
                 return False
-            self._keep((tuple(self._fixed(extents).items()), ()), self.prepare(fragment))
+            self._keep(key, self.prepare(fragment))
         return True
+
+    def _opened(self, context: _context.Context) -> Prepared:
+        """The program that the file has."""
+        with translated():
+            program = self._open(context.program)
+        held = {**context.initializers, **{name: numpy.asarray(of) for name, of in self._initializers.items()}}
+        fed = [name for name, *_ in self.ports["inputs"]]
+        weights = {}
+        for i, (name, port) in enumerate(itertools.zip_longest(context.names, program.inputs)):
+            if name is None or port is None or (name not in fed and name not in held):
+                counts = f"the program has {len(program.inputs)} inputs, the node {len(context.names)}"
+                raise InvalidGraph(f"{counts}: {name or port.name} is of one alone, or nobody gives it")
+            if name not in fed:
+                found = held[name]
+                if _types.ours_of_array(found) != port.dtype or found.shape != port.shape:
+                    raise InvalidArgument(
+                        f"initializer '{name}': {port.dtype}{list(port.shape)} is wanted, not {found.dtype}"
+                        f"{list(found.shape)}"
+                    )
+                weights[i] = _plan._dense(found)
+        return Prepared(program, list(context.names), weights)
 
     def _fixed(self, extents: dict) -> dict:
         """Of given extents those of dimensions that the inputs have, in the order of `extents_of`."""
@@ -156,6 +183,11 @@ class Model:
             self._prepared.popitem(last=False)
         return prepared
 
+    def _open(self, document: bytes) -> _program.Program:
+        program = _program.Program(document, self._options.device, self._options.device_id)
+        _program.check_workspace(program, self._options.max_workspace_bytes)
+        return program
+
     def prepare(self, fragment) -> Prepared:
         options = self._options
         with translated():
@@ -169,7 +201,7 @@ class Model:
                 ordinal=options.device_id,
                 constraints=self._constraints,
             )
-            program = _program.Program(document, options.device, options.device_id)
+            program = self._open(document)
         return Prepared(program, list(fragment.parameter_names), self._weights(fragment))
 
     def _weights(self, fragment) -> dict:

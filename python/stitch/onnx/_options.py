@@ -2,8 +2,8 @@
 
 import dataclasses
 import enum
-import os
 
+from .. import _settings
 from .._settings import nearest
 from ._errors import InvalidArgument, NotImplemented
 from ._values import OrtValue
@@ -33,12 +33,18 @@ class ExecutionOrder(enum.IntEnum):
 # onnxruntime's keys (onnxruntime_session_options_config_keys.h) that a session here takes. Those in _USED change what
 # it does; the others are about how onnxruntime's own kernels and arenas work, and there is nothing here for them to do.
 _USED = (
+    "ep.context_embed_mode",
+    "ep.context_enable",
+    "ep.context_file_path",
+    "ep.context_model_external_initializers_file_name",
+    "ep.context_node_name_prefix",
     "session.disable_cpu_ep_fallback",
     "session.load_model_format",
     "session.model_external_initializers_file_folder_path",
 )
 _NOTHING_HERE = (
-    "ep.context_embed_mode",
+    "ep.share_ep_contexts",
+    "ep.stop_share_ep_contexts",
     "mlas.disable_kleidiai",
     "mlas.enable_gemm_fastmath_arm64_bfloat16",
     "optimization.disable_specified_optimizers",
@@ -211,6 +217,8 @@ class ProviderOptions:
     """Address of a stitchd; by default $STITCH_SERVER, else the user's own, started where none answers."""
     programs: int = 16
     """How many programs a session keeps, one per set of shapes; more than that and the oldest is made anew."""
+    max_workspace_bytes: int | None = None
+    """A program that needs more memory beside its inputs and results (arena and workspaces) is refused."""
 
 
 def list_provider_options() -> list[str]:
@@ -219,28 +227,19 @@ def list_provider_options() -> list[str]:
 
 
 def provider_options(given: dict) -> ProviderOptions:
-    """Values may be text, as onnxruntime has them. Errors: InvalidArgument, naming the nearest option."""
-    values = {"device": os.environ["STITCH_DEVICE"]} if os.environ.get("STITCH_DEVICE") else {}
-    for name, value in given.items():
-        if name not in list_provider_options():
-            near = nearest(name, list_provider_options())
-            raise InvalidArgument(f"StitchExecutionProvider has no option '{name}'{near}")
-        default = getattr(ProviderOptions, name)
-        values[name] = _converted(name, value, default)
+    """Values may be text, as onnxruntime has them; what is not given is the environment's, the user's file's, or the
+    default. Errors: InvalidArgument, naming the nearest option."""
+    names = list_provider_options()
+    try:
+        values = _settings.given(ProviderOptions, {}, "onnx")
+        for name, value in given.items():
+            if name not in names:
+                raise InvalidArgument(f"StitchExecutionProvider has no option '{name}'{nearest(name, names)}")
+            values[name] = _settings.checked(ProviderOptions, {}, name, value, f"option '{name}'")
+    except InvalidArgument:
+        raise
+    except ValueError as error:
+        raise InvalidArgument(str(error)) from None
     if values.get("device", "emulated") not in ("emulated", "cuda"):
         raise InvalidArgument(f"option 'device': '{values['device']}' is neither emulated nor cuda")
     return ProviderOptions(**values)
-
-
-def _converted(name: str, value, default):
-    if isinstance(default, bool):
-        if str(value).lower() not in ("0", "1", "true", "false"):
-            raise InvalidArgument(f"option '{name}': expected true or false, found {value!r}")
-        return str(value).lower() in ("1", "true")
-    if isinstance(default, int):
-        if not str(value).isdigit():
-            raise InvalidArgument(f"option '{name}': expected a number, found {value!r}")
-        return int(value)
-    if value is not None and not isinstance(value, str):
-        raise InvalidArgument(f"option '{name}': expected text, found {value!r}")
-    return value

@@ -11,7 +11,7 @@ import warnings
 
 import numpy
 
-from . import _options, _types
+from . import _context, _options, _types
 from .._settings import nearest
 from ._errors import EPFail, Fail, InvalidArgument, NoSuchFile, NotImplemented
 from ._model import _UNKNOWN, Model
@@ -99,7 +99,27 @@ class InferenceSession:
         self._events: list = []
         self._began = time.perf_counter_ns()
         self._lock = threading.Lock()
+        wish = _context.wish_of(self._sess_options._entries, path_or_bytes)
         self._begin()
+        if wish is not None:
+            self._write_context(wish)
+
+    def _write_context(self, wish) -> None:
+        """Writes the model as a file of one node, as ep.context_enable asks."""
+        if self._theirs is not None:
+            raise EPFail("ep.context_enable: onnxruntime runs the model, and there is no program to write")
+        if self._model.context is not None:
+            raise InvalidArgument("ep.context_enable: the model was compiled already")
+        prepared = self._model.latest()
+        if prepared is None:
+            is_open = [port for port in self._inputs if not all(isinstance(extent, int) for extent in port.shape)]
+            extents = [f"{port.name}{port.shape}" for port in is_open]
+            listed = ", ".join(extents) or "inputs whose values the graph depends on"
+            raise InvalidArgument(
+                f"ep.context_enable: a program is for known extents, and these are open: {listed}; fix them"
+                " (SessionOptions.add_free_dimension_override_by_name)"
+            )
+        _context.write(wish, self._model.ports, prepared)
 
     def _source(self, source) -> tuple[bytes, pathlib.Path | None]:
         folder = self._sess_options._entries.get("session.model_external_initializers_file_folder_path")

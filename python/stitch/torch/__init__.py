@@ -24,7 +24,7 @@ from torch.fx.graph import _BoxedCodeGen
 from torch.utils.checkpoint import CheckpointPolicy
 
 from .. import errors
-from . import _decompositions, _document, _partition, _report, _runtime
+from . import _artifacts, _decompositions, _document, _partition, _report, _runtime
 from ._options import Settings, list_mode_options, list_options, settings_of
 from ._runtime import wait
 
@@ -101,6 +101,7 @@ def _compile(graph_module: torch.fx.GraphModule, settings: Settings):
     end = time.monotonic() + settings.deadline_ms / 1000
     for piece in pieces:
         piece.ready(max(0.0, end - time.monotonic()))
+    _runtime.record()
     _trace(pieces, reasons)
     return graph_module
 
@@ -161,21 +162,8 @@ def _partition_of_both(joint, inputs, **options):
     return min_cut_rematerialization_partition(joint, inputs, **options)
 
 
-def backend(graph_module, example_inputs, *, mode=None, options=None):
-    """torch.compile's back end `stitch` (entry point group torch_dynamo_backends).
-
-    `options`: see `list_options`; an unknown one is a ValueError that names the nearest. Modes are PyTorch's words.
-    """
-    settings = settings_of(mode, options)
-    _follow_dynamo()
-    if settings.disable:
-        return graph_module
-    device = _device_of([*example_inputs, *graph_module.parameters(), *graph_module.buffers()])
-    if settings.device == "auto" and (device is None or device.type != "cuda"):
-        _report.failed(
-            "device", 'CPU tensors have kernels only on the emulated device (options={"device": "emulated"})'
-        )
-        return graph_module
+def compiled(graph_module, example_inputs, settings: Settings):
+    """A graph of Dynamo's with pieces of ours in it, or as it was where that cannot be made, and it was said why."""
     compile_graph = _compiler(settings)
     try:
         return aot_autograd(
@@ -193,3 +181,38 @@ def backend(graph_module, example_inputs, *, mode=None, options=None):
         first_line = next(iter(str(error).strip().splitlines()), "")  # the rest is where in PyTorch, and on which machine
         _report.failed(f"trace: {type(error).__name__}", f"a graph could not be traced to core ATen ({first_line})")
         return graph_module
+
+
+def _compiled_ahead(graph_module, example_inputs, settings: Settings) -> _artifacts.AheadOfTime:
+    """The same for aot_compile. AOTAutograd's cache, which would save what Inductor made, is out of it."""
+    own = torch.fx.GraphModule(graph_module, _copied(graph_module.graph))
+    without = {"strict_autograd_cache": False, "force_autograd_cache": False, "bundled_autograd_cache": False}
+    _runtime.made = slots = []
+    try:
+        with torch._functorch.config.patch(**without, enable_autograd_cache=False):
+            run = compiled(graph_module, example_inputs, settings)
+    finally:
+        _runtime.made = None
+    is_dynamic = any(isinstance(value, torch.SymInt) for value in example_inputs)
+    return _artifacts.AheadOfTime(own, settings, run, slots, is_dynamic)
+
+
+def backend(graph_module, example_inputs, *, mode=None, options=None):
+    """torch.compile's back end `stitch` (entry point group torch_dynamo_backends).
+
+    `options`: see `list_options`; an unknown one is a ValueError that names the nearest. `mode`: PyTorch's words, which
+    stand for options (`list_mode_options`).
+    """
+    settings = settings_of(mode, options)
+    _follow_dynamo()
+    if settings.disable:
+        return _artifacts.as_pytorch_runs_it(graph_module)
+    device = _device_of([*example_inputs, *graph_module.parameters(), *graph_module.buffers()])
+    if settings.device == "auto" and (device is None or device.type != "cuda"):
+        _report.failed(
+            "device", 'CPU tensors have kernels only on the emulated device (options={"device": "emulated"})'
+        )
+        return _artifacts.as_pytorch_runs_it(graph_module)
+    if _artifacts.is_ahead():
+        return _compiled_ahead(graph_module, example_inputs, settings)
+    return compiled(graph_module, example_inputs, settings)

@@ -8,6 +8,8 @@ import operator
 import torch
 
 from .. import _native, errors
+from . import _shapes
+from ._shapes import Cannot
 
 TYPES = {
     torch.bool: "pred",
@@ -26,22 +28,16 @@ TYPES = {
 }
 
 
-class Cannot(Exception):
-    """Why something cannot be part of a document."""
-
-
-def type_of(value) -> str:
-    """The type of a traced tensor, as "f32[4,8]". Strides are no part of it."""
+def type_of(value, extents: _shapes.Extents | None = None) -> str:
+    """The type of a traced tensor, as "f32[4,8]", where symbols have these values, or those that they were traced with.
+    Strides are no part of it."""
     if not isinstance(value, torch.Tensor):
         raise Cannot(f"a value of type {type(value).__name__}")
     if value.layout != torch.strided or value.is_quantized:
         raise Cannot("a tensor that is not dense")
     if value.dtype not in TYPES:
         raise Cannot(f"tensors of {value.dtype}")
-    extents = list(value.shape)
-    if not all(isinstance(extent, int) for extent in extents):
-        raise Cannot("extents that are known only when it runs")
-    return f"{TYPES[value.dtype]}[{','.join(map(str, extents))}]"
+    return f"{TYPES[value.dtype]}[{','.join(map(str, _shapes.numbers(value.shape, extents)))}]"
 
 
 def values_of(node) -> list:
@@ -64,8 +60,6 @@ def _encode(value, reference):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else {"float": str(value)}
-    if isinstance(value, (list, tuple)):
-        return [_encode(entry, reference) for entry in value]
     if isinstance(value, torch.dtype):
         if value not in TYPES:
             raise Cannot(f"tensors of {value}")
@@ -75,27 +69,49 @@ def _encode(value, reference):
     raise Cannot(f"an argument of type {type(value).__name__}")
 
 
-def _arguments(node, reference) -> dict:
+# What autograd inserts, behind all decompositions, where it divides by how many elements there are.
+_SAME = {"aten.true_divide.Tensor": "aten.div.Tensor"}
+
+
+def operator_of(node) -> str:
+    """The operator's name, as the importer has it."""
+    return _SAME.get(str(node.target), str(node.target))
+
+
+def arguments_of(node) -> dict:
     """A node's arguments by the names of its schema."""
     schema = node.target._schema.arguments
     given = {schema[i].name: value for i, value in enumerate(node.args)}
-    given.update(node.kwargs)
-    return {name: _encode(value, reference) for name, value in given.items()}
+    return {**given, **node.kwargs}
 
 
 class Document:
-    """Inputs, nodes and outputs under names of our own, so that equal graphs give equal texts."""
+    """Inputs, nodes and outputs under names of our own, so that equal graphs give equal texts.
 
-    def __init__(self):
-        self.inputs, self.nodes, self._names = [], [], {}
+    `extents`: what symbols are in it; without, what they were traced with.
+    """
+
+    def __init__(self, extents: _shapes.Extents | None = None):
+        self.inputs, self.nodes, self._names, self._extents = [], [], {}, extents
 
     def input(self, node) -> None:
+        """An extent is no input, but a number in the document."""
+        if isinstance(node.meta.get("val"), (torch.SymInt, torch.SymFloat)):
+            self._names[node] = _encode(_shapes.number(node.meta["val"], self._extents), None)
+            return
         name = f"x{len(self.inputs)}"
         self._names[node] = {"value": name}
-        self.inputs.append({"name": name, "type": type_of(node.meta.get("val"))})
+        self.inputs.append({"name": name, "type": type_of(node.meta.get("val"), self._extents)})
 
     def knows(self, node) -> bool:
         return node in self._names
+
+    def _encoded(self, value):
+        if isinstance(value, (list, tuple)):
+            return [self._encoded(entry) for entry in value]
+        if isinstance(value, (torch.SymInt, torch.SymFloat)):
+            value = _shapes.number(value, self._extents)
+        return _encode(value, self._names.__getitem__)
 
     def node(self, node) -> None:
         if node.target is operator.getitem:
@@ -103,9 +119,9 @@ class Document:
             self._names[node] = {**self._names[of], "result": index}
             return
         name = f"v{len(self.nodes)}"
-        results = [type_of(value) for value in values_of(node)]
-        arguments = _arguments(node, self._names.__getitem__)
-        self.nodes.append({"name": name, "op": str(node.target), "args": arguments, "results": results})
+        results = [type_of(value, self._extents) for value in values_of(node)]
+        arguments = {name: self._encoded(value) for name, value in arguments_of(node).items()}
+        self.nodes.append({"name": name, "op": operator_of(node), "args": arguments, "results": results})
         self._names[node] = {"value": name}
 
     def text(self, outputs, name: str = "") -> str:
@@ -128,7 +144,7 @@ def refusal(node, device: torch.device) -> str | None:
     """Why a node cannot run in our kernels; None when it can. The importer itself is asked, with the node alone."""
     if not isinstance(node.target, torch._ops.OpOverload):
         return "no operator of PyTorch's"
-    if not _native.aten_operator_known(str(node.target)):
+    if not _native.aten_operator_known(operator_of(node)):
         return "no rule for this operator"
     document = Document()
     try:
@@ -145,9 +161,9 @@ def refusal(node, device: torch.device) -> str | None:
         return str(reason)
 
 
-def of_module(module: torch.fx.GraphModule, name: str = "") -> str:
-    """The document of a graph all of whose operators are taken."""
-    document = Document()
+def of_module(module: torch.fx.GraphModule, extents: _shapes.Extents | None = None) -> str:
+    """The document of a graph all of whose operators are taken, where its symbols have these values."""
+    document = Document(extents)
     for node in module.graph.nodes:
         if node.op == "placeholder":
             document.input(node)
@@ -155,7 +171,7 @@ def of_module(module: torch.fx.GraphModule, name: str = "") -> str:
             document.node(node)
         elif node.op == "output":
             outputs = node.args[0]
-            return document.text(outputs if isinstance(outputs, (list, tuple)) else [outputs], name)
+            return document.text(outputs if isinstance(outputs, (list, tuple)) else [outputs])
         else:
             raise Cannot(f"a node of kind {node.op}")
     raise Cannot("no output")

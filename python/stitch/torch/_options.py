@@ -1,10 +1,17 @@
-"""Options of the back end: of torch.compile's `options`, then of the environment, then their defaults."""
+"""Options of the back end: torch.compile's `options` or `mode`, the environment, the user's file, their defaults."""
 
 import dataclasses
 
-from .._settings import checked, from_environment, nearest
+from .._settings import EFFORTS, checked, given, nearest
 
-MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+# PyTorch's words, as options. What they say of CUDA graphs is about who makes these: none is made here.
+MODES = {
+    "default": {},
+    "reduce-overhead": {},
+    "max-autotune": {"effort": "full"},
+    "max-autotune-no-cudagraphs": {"effort": "full"},
+    "lite": {"effort": "none"},
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,16 +25,39 @@ class Settings:
     """What runs where Stitch has no kernel: "eager" (PyTorch), or "error" (compilation fails and says what it was)."""
     deadline_ms: int = 0
     """How long compilation waits for plans; those that come later are swapped in between two calls."""
+    effort: str = "quick"
+    """What the server does in the background for better plans: "none" (nothing), "quick" (it tunes what it had to
+    predict), "full" (it measures a hundred more candidates of every fragment, where it measures)."""
     improve: bool = True
-    """Whether the server tunes in the background what it had to predict."""
+    """False: as effort "none"."""
+    budget_seconds: int = 0
+    """How long the server may tune what a compilation asked for; 0: for as long as it takes."""
+    deterministic: bool = False
+    """Equal inputs give equal bits; so do plans under torch.use_deterministic_algorithms(True)."""
+    batch_invariant: bool = False
+    """A row's bits do not depend on how many rows there are."""
+    max_workspace_bytes: int | None = None
+    """Plans that need more memory beside their inputs and results are not taken: PyTorch runs these operators."""
     server: str | None = None
     """Address of a stitchd; by default $STITCH_SERVER, else the user's own, started where none answers."""
+    buckets: int = 16
+    """How many plans a part of a graph may have for extents that change from call to call (dynamic shapes)."""
     disable: bool = False
     """PyTorch runs everything."""
 
+    @property
+    def tuned(self) -> str:
+        """The effort, all said of it."""
+        return self.effort if self.improve else "none"
 
-_CHOICES = {"device": ("auto", "emulated"), "fallback": ("eager", "error")}
-_VARIABLES = {"device": "STITCH_DEVICE", "disable": "STITCH_DISABLE"}
+    @property
+    def constraints(self) -> str:
+        """On results of our kernels, as `stitch.plan` takes them."""
+        wanted = {"deterministic": self.deterministic, "batch_invariant": self.batch_invariant}
+        return ",".join(name for name, asked in wanted.items() if asked)
+
+
+_CHOICES = {"device": ("auto", "emulated"), "fallback": ("eager", "error"), "effort": EFFORTS}
 
 
 def list_options() -> list[str]:
@@ -36,24 +66,21 @@ def list_options() -> list[str]:
 
 
 def list_mode_options(mode: str | None = None) -> dict:
-    """What each of PyTorch's words for modes means as options. Modes choose nothing yet: all mean the defaults."""
-    meaning = {word: {} for word in MODES}
-    return meaning if mode is None else meaning[_mode(mode)]
+    """What each of PyTorch's words for modes means as options, or what one of them does."""
+    return {word: dict(options) for word, options in MODES.items()} if mode is None else dict(MODES[_mode(mode)])
 
 
 def _mode(mode: str) -> str:
     if mode not in MODES:
-        raise ValueError(f"mode {mode!r} is none of {', '.join(MODES)}{nearest(mode, MODES)}")
+        raise ValueError(f"mode {mode!r} is none of {', '.join(MODES)}{nearest(str(mode), MODES)}")
     return mode
 
 
 def settings_of(mode: str | None, options: dict | None) -> Settings:
-    """Reads the environment now, not when the package is imported. Errors: ValueError, naming the nearest option."""
-    if mode is not None:
-        _mode(mode)
-    values = from_environment(Settings, _CHOICES, _VARIABLES)
+    """Reads environment and file now, not when the package is imported. Errors: ValueError, naming the nearest."""
+    asked = {} if mode is None else list_mode_options(mode)
     for name, value in (options or {}).items():
         if name not in list_options():
             raise ValueError(f"stitch has no option {name!r}{nearest(name, list_options())}; it has {list_options()}")
-        values[name] = checked(Settings, _CHOICES, name, value, f"option {name!r}")
-    return Settings(**values)
+        asked[name] = checked(Settings, _CHOICES, name, value, f"option {name!r}")
+    return Settings(**{**given(Settings, _CHOICES, "torch"), **asked})

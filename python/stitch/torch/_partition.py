@@ -7,7 +7,7 @@ from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
 from torch.fx.passes.utils.fuser_utils import fuse_by_partitions
 
-from . import _document, _report
+from . import _document, _report, _shapes
 
 # What a library does best: products, convolutions, attention. Neither ours nor a fall-back.
 _LIBRARY = (
@@ -61,7 +61,7 @@ class _Support(OperatorSupportBase):
         self.device, self.reasons = device, {}
 
     def is_node_supported(self, submodules, node) -> bool:
-        if node.op != "call_function":
+        if node.op != "call_function" or _shapes.is_symbol(node):
             return False
         if node.target is operator.getitem:
             of = node.args[0]
@@ -83,7 +83,7 @@ def _without_outer_views(nodes: list, graph_nodes: dict) -> list:
 
 
 def _bytes_of(node) -> int:
-    return sum(value.nbytes for value in _document.values_of(node) if isinstance(value, torch.Tensor))
+    return sum(_shapes.bytes_of(value) for value in _document.values_of(node) if isinstance(value, torch.Tensor))
 
 
 def _held_outside(node) -> bool:
@@ -150,7 +150,7 @@ def split(graph_module: torch.fx.GraphModule, device: torch.device):
     pieces = _pieces(graph_module, support)
     ours = {node for piece in pieces for node in piece}
     for node in graph_module.graph.nodes:
-        if node.op != "call_function" or is_view(node):
+        if node.op != "call_function" or is_view(node) or _shapes.is_symbol(node):
             continue
         _report.count("operators")
         if is_library(node):

@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import ctypes
+import dataclasses
 import os
 import threading
 import time
@@ -9,8 +10,8 @@ import weakref
 
 import torch
 
-from .. import _native, _server, errors
-from . import _document, _report
+from .. import _native, _server, _tuning, errors
+from . import _artifacts, _document, _report, _rows, _shapes
 
 _FETCH_MS = 60_000
 _ATTEMPTS = 10
@@ -36,11 +37,15 @@ class Slot:
 
     def __init__(self, document: str, settings, device: torch.device, constraints: str):
         self._wanted = (document, settings, device, constraints)
+        target = cuda.target(device) if device.type == "cuda" else "emulated"
+        self.key = _artifacts.key_of(document, target, constraints)
         self._begin()
 
     def _begin(self) -> None:
         self.plan = None
         self.launches = self.bytes = 0
+        self.content = None  # what is saved of the plan
+        self.recorded = True  # whether PyTorch has that
         self.done = threading.Event()
         self.launching = threading.Lock()  # guards what follows
         self.stream = None  # of its last launch on a GPU
@@ -70,13 +75,18 @@ class Slot:
         _report.failed("plan: internal", f"no plan: {why}")
         self.done.set()
 
-    def _fill(self, *wanted) -> None:
-        settings = wanted[1]
+    def _fill(self, document: str, settings, device: torch.device, constraints: str) -> None:
         try:
-            self.plan = _fetch(*wanted)
-            self.launches, self.bytes = self.plan.info["launches"], self.plan.info["bytes"]
-            if settings.improve:
-                self.plan.watch()
+            place = ("cuda", device.index or 0) if device.type == "cuda" else ("emulated", 0)
+            plan = _artifacts.find(self.key, place, settings.max_workspace_bytes)
+            if plan is None:
+                plan = _fetch(document, settings, place, constraints)
+                self.content = _artifacts.content_of(plan)
+            else:
+                self.content = _artifacts._loaded[self.key]
+            self.launches, self.bytes = plan.info["launches"], plan.info["bytes"]
+            self.recorded = False
+            self.plan = plan
         except errors.Unavailable as error:
             _dead[settings.server] = time.monotonic()
             _report.failed("unavailable", str(error))
@@ -87,43 +97,76 @@ class Slot:
         finally:
             self.done.set()
 
+    def record(self) -> None:
+        """Gives the plan to PyTorch's cache of artifacts, once; from a thread that may use that."""
+        self.recorded = True
+        if self.content is not None:
+            _artifacts.record(self.key, self.content)
 
-def _fetch(document: str, settings, device: torch.device, constraints: str):
+
+def _fetch(document: str, settings, place: tuple, constraints: str):
     if time.monotonic() - _dead.get(settings.server, -_RETRY_SECONDS) < _RETRY_SECONDS:
         raise errors.Unavailable("the server did not answer a moment ago")
     fragment = _native.read_aten(document)
     client = _server.shared(settings.server)
-    place = ("cuda", device.index or 0) if device.type == "cuda" else (settings.device, 0)
+    # A look-up begins what is tuned in the background; where it is to be more, or to end, that is asked for by itself.
+    asks = settings.tuned == "full" or (settings.tuned == "quick" and settings.budget_seconds > 0)
+    improve = settings.tuned == "quick" and not asks
     for attempt in range(_ATTEMPTS):
         try:
-            return client.plan(fragment, *place, _FETCH_MS, settings.improve, constraints)
+            plan = client.plan(
+                fragment, *place, _FETCH_MS, improve, constraints, max_workspace_bytes=settings.max_workspace_bytes
+            )
+            break
         except errors.Timeout:
             if attempt + 1 == _ATTEMPTS:
                 raise
-    raise AssertionError("unreachable")
+    if asks:
+        _tuning.begin(client, fragment, constraints, settings.tuned, settings.budget_seconds)
+    if settings.tuned != "none":
+        plan.watch()
+    return plan
 
 
 def slot(document: str, settings, device: torch.device) -> Slot:
     """The slot of a document; whoever asks first has it fetched. Of a plan on a GPU each of them has its own."""
     # What was asked of PyTorch when it compiled is asked of the plan.
-    constraints = "deterministic" if torch.are_deterministic_algorithms_enabled() else ""
-    key = (settings.server, settings.device, device, document, constraints)
+    if torch.are_deterministic_algorithms_enabled():
+        settings = dataclasses.replace(settings, deterministic=True)
+    constraints = settings.constraints
+    key = (settings.server, settings.device, settings.max_workspace_bytes, device, document, constraints)
     with _lock:
         found = _slots.get(key)
         # Where no plan came of it, the next compilation asks again.
         if found is None or (found.done.is_set() and found.plan is None):
             found = _slots[key] = Slot(document, settings, device, constraints)
     found.ask()
+    if made is not None:
+        made.append(found)
     return found
 
 
+made: list | None = None
+"""Where it is a list, all slots that are asked for are added to it."""
+
+
+def record() -> None:
+    """Gives PyTorch the plans that it does not have yet."""
+    with _lock:
+        slots = [one for one in _slots.values() if not one.recorded]
+    for one in slots:
+        one.record()
+
+
 def wait(timeout_seconds: float | None = None) -> bool:
-    """Waits until all plans that were asked for are there or have failed; False when that took too long."""
+    """Waits until all plans that were asked for are there or have failed; False when that took too long. What is there
+    is saved by torch.compiler.save_cache_artifacts."""
     end = None if timeout_seconds is None else time.monotonic() + timeout_seconds
     for one in list(_unfinished):
         if not one.done.wait(None if end is None else max(0.0, end - time.monotonic())):
             return False
         _unfinished.discard(one)
+    record()
     return True
 
 
@@ -143,6 +186,12 @@ class cuda:  # noqa: N801: it stands for torch.cuda
 
     empty = staticmethod(torch.empty)
     current_stream = staticmethod(torch.cuda.current_stream)
+
+    @staticmethod
+    def target(device: torch.device) -> str:
+        """What a saved plan's code is for; whether it runs is found when it is opened."""
+        of = torch.cuda.get_device_properties(device)
+        return f"sm_{of.major}{of.minor}, {of.multi_processor_count} SMs"
 
     @staticmethod
     def is_capturing(device: torch.device) -> bool:
@@ -168,70 +217,178 @@ def _launch(slot: Slot, inputs: list, outputs: list, device: torch.device) -> No
         slot.plan.launch([t.data_ptr() for t in inputs], [t.data_ptr() for t in outputs], stream.cuda_stream)
 
 
+class _Kernels:
+    """What a piece runs in our kernels where all its extents are known: a plan, and what is made of its results.
+
+    `rows`: where the plan is for more rows than there are, the axes of inputs and results, the extent and the bucket's.
+    """
+
+    def __init__(self, slot: Slot, results: list, rows: tuple | None = None):
+        self.slot, self.rows = slot, rows
+        self.results = [(shape, dtype, stride, stride == _dense_strides(shape)) for shape, dtype, stride in results]
+        self.made = [(shape, dtype) for shape, dtype, *_ in self.results]
+        self.as_made = rows is None and all(dense for *_, dense in self.results)
+        if rows is not None:
+            _, axes, extent, bucket = rows
+            pairs = zip(self.made, axes, strict=True)
+            self.made = [(_grown(shape, axis, extent, bucket), dtype) for (shape, dtype), axis in pairs]
+
+    def grown(self, inputs: list) -> list:
+        """With the rows that the plan wants."""
+        axes, _, extent, bucket = self.rows
+        pairs = zip(inputs, axes, strict=True)
+        return [x if axis is None else _dense(_rows.padded(x, axis, extent, bucket)) for x, axis in pairs]
+
+    def finished(self, outputs: list) -> list:
+        """With the strides that PyTorch traced: views of it downstream count on them."""
+        if self.rows is not None:
+            _, axes, extent, bucket = self.rows
+            pairs = zip(outputs, axes, strict=True)
+            outputs = [y if axis is None else _rows.cut(y, axis, extent, bucket) for y, axis in pairs]
+        return [_strided(output, *of) for output, of in zip(outputs, self.results, strict=True)]
+
+
+def _grown(shape: tuple, axis, extent: int, bucket: int) -> tuple:
+    if axis is None:
+        return shape
+    return (*shape[: axis.dim], shape[axis.dim] // extent * bucket, *shape[axis.dim + 1 :])
+
+
+def _dense_strides(shape: tuple) -> tuple:
+    """Of a tensor that lies in the order of its elements."""
+    return torch.empty(shape, device="meta").stride()
+
+
+def _strided(output, shape, dtype, stride, dense):
+    if dense:
+        return output
+    # Along a stride of 0 all elements are one, which is written once.
+    written = tuple(slice(0, 1) if step == 0 else slice(None) for step in stride)
+    result = torch.empty_strided(shape, stride, dtype=dtype, device=output.device)
+    result[written].copy_(output[written])
+    return result
+
+
 class Piece(torch.nn.Module):
     """A piece of a graph: our kernels where their plan is there, the operators themselves until then."""
 
     def __init__(self, operators: torch.fx.GraphModule, settings, device: torch.device):
         super().__init__()
         self.operators = operators
-        self._device = device
-        output = next(node for node in operators.graph.nodes if node.op == "output").args[0]
+        self._settings, self._device = settings, device
+        nodes = list(operators.graph.nodes)
+        output = nodes[-1].args[0]
         self._single = not isinstance(output, (list, tuple))
         self._results = [node.meta["val"] for node in ([output] if self._single else output)]
-        self._shapes = [(tuple(r.shape), r.dtype, tuple(r.stride()), _is_dense(r)) for r in self._results]
-        self._results = None
-        self._slot = slot(_document.of_module(operators), settings, device)
+        self._traced = [node.meta["val"] for node in nodes if node.op == "placeholder"]
+        self._tensors = [i for i, value in enumerate(self._traced) if isinstance(value, torch.Tensor)]
         self._broken = False
+        values = [node.meta.get("val") for node in nodes if node.op != "output"]
+        if not _shapes.symbols_of(values):
+            self._choose = None
+            self._first = _Kernels(self._slot_for(None), self._results_with(None))
+            self._traced = self._results = None
+            return
+        self._choose = _Choice(self, _shapes.atoms_of(values))
+        self._first = self._choose.kernels_for(_shapes.shapes_of(self._traced))
+
+    def _slot_for(self, extents) -> Slot:
+        return slot(_document.of_module(self.operators, extents), self._settings, self._device)
+
+    def _results_with(self, extents) -> list:
+        numbers = _shapes.numbers
+        return [(numbers(r.shape, extents), r.dtype, numbers(r.stride(), extents)) for r in self._results]
 
     def describe(self) -> dict:
         """The plan as it is now, or that it is still to come."""
-        plan = self._slot.plan
+        plan = self._first.slot.plan if self._first else None
         if plan is None:
             return {"plan": None, "operators": len(self.operators.graph.nodes)}
         info = plan.info
         return {name: info[name] for name in ("id", "fragment", "label", "launches", "bytes", "predicted_us")}
 
     def ready(self, seconds: float) -> bool:
-        return self._slot.done.wait(seconds)
+        return self._first is None or self._first.slot.done.wait(seconds)
 
     def forward(self, *arguments):
-        plan = self._slot.plan
-        if plan is None or self._broken:
-            self._slot.ask()
+        kernels = self._first if self._choose is None else self._choose(arguments)
+        slot = kernels.slot if kernels is not None else None
+        if slot is None or slot.plan is None or self._broken:
+            if slot is not None:
+                slot.ask()
             _report.count("eager_calls")
             return self.operators(*arguments)
         run, empty = _run_on_host, torch.empty
         if self._device.type == "cuda":
             run, empty = _launch, cuda.empty
         # Memory that there is not is PyTorch's error, which programs know how to take.
-        inputs = [_dense(argument) for argument in arguments]
-        outputs = [empty(shape, dtype=dtype, device=self._device) for shape, dtype, _, _ in self._shapes]
+        tensors = arguments if self._choose is None else [arguments[i] for i in self._tensors]
+        inputs = [_dense(argument) for argument in tensors]
+        if kernels.rows is not None:
+            inputs = kernels.grown(inputs)
+        outputs = [empty(shape, dtype=dtype, device=self._device) for shape, dtype in kernels.made]
         try:
-            run(self._slot, inputs, outputs, self._device)
+            run(slot, inputs, outputs, self._device)
         except Exception as error:
             self._broken = True
             ours = isinstance(error, errors.Error)
             what = str(error) if ours else f"{type(error).__name__}: {error}"
             _report.failed(f"run: {error.kind if ours else 'internal'}", f"a plan did not run: {what}")
             return self.operators(*arguments)
-        _report.ran(self._slot.launches, self._slot.bytes)
-        outputs = [self._strided(output, i) for i, output in enumerate(outputs)]
+        if not slot.recorded:
+            slot.record()
+        _report.ran(slot.launches, slot.bytes)
+        if not kernels.as_made:
+            outputs = kernels.finished(outputs)
         return outputs[0] if self._single else tuple(outputs)
 
-    def _strided(self, output, index: int):
-        """With the strides that PyTorch traced: views of it downstream count on them."""
-        shape, dtype, stride, dense = self._shapes[index]
-        if dense:
-            return output
-        # Along a stride of 0 all elements are one, which is written once.
-        written = tuple(slice(0, 1) if step == 0 else slice(None) for step in stride)
-        result = torch.empty_strided(shape, stride, dtype=dtype, device=output.device)
-        result[written].copy_(output[written])
-        return result
 
+class _Choice:
+    """Which plan a piece runs whose extents change from call to call.
 
-def _is_dense(value) -> bool:
-    return value.is_contiguous()
+    Extents have plans of their own, of which there are no more than the option `buckets` says. Where the piece treats
+    rows by themselves, an extent is rounded up to a bucket's, which depends on it alone, and rows are appended.
+    """
+
+    _REMEMBERED = 4096
+
+    def __init__(self, piece: Piece, atoms: set):
+        self._piece, self._most = piece, piece._settings.buckets
+        self._plans, self._known = {}, {}
+        self._axes, self._extent, self._steps = None, None, 1
+        if len(atoms) == 1:
+            (self._extent,) = atoms
+            self._axes = _rows.axes_of(piece.operators.graph, self._extent)
+            self._steps = _shapes.steps_for(_shapes.largest_of(self._extent, piece._traced), self._most)
+
+    def __call__(self, arguments) -> _Kernels | None:
+        shapes = tuple([a.shape if isinstance(a, torch.Tensor) else a for a in arguments])
+        if shapes not in self._known:
+            if len(self._known) >= self._REMEMBERED:
+                self._known.clear()
+            self._known[shapes] = self.kernels_for(shapes)
+        return self._known[shapes]
+
+    def kernels_for(self, shapes: tuple) -> _Kernels | None:
+        """None: PyTorch runs these, and it was said why."""
+        try:
+            return self._kernels_for(_shapes.extents_of(self._piece._traced, shapes))
+        except _shapes.Cannot as reason:
+            _report.failed("extents", f"a part of a graph has {reason}")
+            return None
+
+    def _kernels_for(self, extents: _shapes.Extents) -> _Kernels:
+        wanted, rows = extents, None
+        if self._axes is not None and (extent := extents.get(self._extent, 0)) > 0:
+            bucket = _shapes.bucket_of(extent, self._steps)
+            if bucket != extent:
+                wanted, rows = {self._extent: bucket}, (*self._axes, extent, bucket)
+        key = tuple(sorted((str(atom), value) for atom, value in wanted.items()))
+        if key not in self._plans:
+            if len(self._plans) >= self._most:
+                raise _shapes.Cannot(f"plans for {self._most} extents, as many as the option buckets allows")
+            self._plans[key] = self._piece._slot_for(wanted)
+        return _Kernels(self._plans[key], self._piece._results_with(extents), rows)
 
 
 def _in_child() -> None:

@@ -1,0 +1,138 @@
+"""What outlives the process: torch.compiler's cache of artifacts, and aot_compile."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from test_torch import EMULATED, Block, fresh  # noqa: E402, F401
+
+import stitch.torch  # noqa: E402
+from stitch.torch import _artifacts, _runtime  # noqa: E402
+
+COMMON = f"""
+import sys, torch, stitch.torch
+sys.path.insert(0, {os.path.dirname(__file__)!r})
+from test_torch import Block, Mlp
+torch.manual_seed(7)
+model = Block()
+x = torch.randn(2, 5, 16)
+"""
+
+
+def elsewhere(script: str, *arguments, tmp_path) -> str:
+    """What a script prints in a fresh process that has no server."""
+    environment = {**os.environ, "STITCH_SERVER": f"unix://{tmp_path}/nobody.sock"}
+    done = subprocess.run(
+        [sys.executable, "-c", COMMON + script, *map(str, arguments)], env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    return done.stdout.strip()
+
+
+def saved() -> bytes:
+    """A training step's artifacts, and its gradient's sum where `elsewhere` makes it too."""
+    torch.compiler._cache.CacheArtifactManager.clear()
+    for slot in _runtime._slots.values():
+        slot.recorded = False
+    torch.manual_seed(7)
+    model, x = Block(), torch.randn(2, 5, 16)
+    torch.compile(model, backend="stitch", options=EMULATED)(x).square().sum().backward()
+    assert stitch.torch.wait(120)
+    assert stitch.torch.report()["failed"] == []
+    return torch.compiler.save_cache_artifacts()
+
+
+def test_a_fresh_process_has_its_plans_from_pytorchs_artifacts(tmp_path):
+    content, info = saved()
+    assert len(info.stitch_artifacts) >= 4
+    (tmp_path / "artifacts").write_bytes(content)
+    script = f"""
+info = torch.compiler.load_cache_artifacts(open(sys.argv[1], "rb").read())
+run = torch.compile(model, backend="stitch", options={EMULATED!r})
+y = run(x)
+y.square().sum().backward()
+report = stitch.torch.report()
+assert report["failed"] == [] and report["eager_calls"] == 0, report
+torch.testing.assert_close(y, model(x), rtol=1e-5, atol=1e-5)
+print(len(info.stitch_artifacts), report["kernel_calls"])
+"""
+    loaded, calls = elsewhere(script, tmp_path / "artifacts", tmp_path=tmp_path).split()
+    assert int(loaded) == len(info.stitch_artifacts) and int(calls) >= 4
+
+
+def test_an_artifact_that_was_tampered_with_is_not_opened(caplog):
+    function = torch.compile(lambda x: (x * 21.5).exp(), backend="stitch", options=EMULATED)
+    x = torch.randn(6)
+    function(x)
+    (slot,) = [slot for slot in _runtime._slots.values() if slot.plan and "21.5" in slot._wanted[0]]
+    for place in (5, len(slot.content) // 2, -9):
+        wrong = bytearray(slot.content)
+        wrong[place] ^= 0x40
+        _artifacts.PlanArtifact(slot.key, bytes(wrong)).populate_cache()
+        try:
+            found = _artifacts.find(slot.key, ("emulated", 0), None)
+        finally:
+            _artifacts._loaded.pop(slot.key, None)
+        assert found is None, place
+    assert "a saved plan is not used" in caplog.text
+
+
+def test_a_plan_for_other_extents_or_constraints_has_another_key():
+    keys = {_artifacts.key_of(*of) for of in [("a", "emulated", ""), ("b", "emulated", ""), ("a", "sm_90", ""),
+                                              ("a", "emulated", "deterministic")]}  # fmt: skip
+    assert len(keys) == 4
+
+
+def compiled_ahead(path, **options):
+    torch.manual_seed(7)
+    model, x = Block(), torch.randn(2, 5, 16)
+    run = torch.compile(model, backend="stitch", fullgraph=True, options={**EMULATED, **options})
+    ahead = run.forward.aot_compile(((x,), {})) if hasattr(run, "forward") else run.aot_compile(((x,), {}))
+    torch.testing.assert_close(ahead(model, x), model(x), rtol=1e-5, atol=1e-5)
+    ahead.save_compiled_function(str(path))
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_a_function_compiled_ahead_runs_in_a_fresh_process(training, tmp_path):
+    with torch.set_grad_enabled(training):
+        compiled_ahead(tmp_path / "model.pt")
+    script = f"""
+training = {training}
+with open(sys.argv[1], "rb") as file, torch.set_grad_enabled(training):
+    ahead = torch.compiler.load_compiled_function(file)
+    y = ahead(model, x)
+    if training:
+        y.square().sum().backward()
+        grads = [p.grad.clone() for p in model.parameters()]
+        model.zero_grad()
+    right = model(x)
+    torch.testing.assert_close(y, right, rtol=1e-5, atol=1e-5)
+    if training:
+        right.square().sum().backward()
+        for ours, p in zip(grads, model.parameters(), strict=True):
+            torch.testing.assert_close(ours, p.grad, rtol=1e-4, atol=1e-4)
+report = stitch.torch.report()
+assert report["failed"] == [] and report["eager_calls"] == 0 and report["kernel_calls"] > 0, report
+print("ran")
+"""
+    assert elsewhere(script, tmp_path / "model.pt", tmp_path=tmp_path) == "ran"
+
+
+def test_what_stays_with_pytorch_is_compiled_ahead_too(tmp_path):
+    def function(x):
+        return x * 22.5
+
+    x = torch.randn(4)
+    ahead = torch.compile(function, backend="stitch", fullgraph=True).aot_compile(((x,), {}))
+    torch.testing.assert_close(ahead(x), x * 22.5)
+    ahead.save_compiled_function(str(tmp_path / "function.pt"))
+
+
+def test_dynamic_shapes_are_not_saved_and_it_is_said(tmp_path):
+    run = torch.compile(lambda x: x * 23.5, backend="stitch", fullgraph=True, dynamic=True, options=EMULATED)
+    with pytest.raises(stitch.Unsupported, match="dynamic=False"):
+        run.aot_compile(((torch.randn(4),), {})).save_compiled_function(str(tmp_path / "function.pt"))
