@@ -19,7 +19,8 @@
 namespace stitch::api {
 
 inline constexpr std::string_view program_format_name = "stitch-program";
-inline constexpr std::int64_t program_format_version = 1;
+/// 2: the hash of the plans is there. Documents of version 1 are read as well.
+inline constexpr std::int64_t program_format_version = 2, program_format_without_hash = 1;
 
 /// Offsets into an arena, and sizes counted there, are multiples of this.
 inline constexpr std::int64_t arena_alignment = 256;

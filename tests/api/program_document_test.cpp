@@ -110,11 +110,15 @@ TEST(ProgramDocumentTest, APlanOfWhichOneFieldIsAnotherIsRefused) {
   auto without = written;
   without["fragments"][0].erase("plan");
   EXPECT_FALSE(decode_program(without.dump(), graph::Encoding::json).ok()) << "a plan is not taken away either";
-  // Documents of before there was a hash.
-  auto earlier = nlohmann::json::parse(encode_program(three_steps(), graph::Encoding::json));
-  EXPECT_TRUE(decode_program(earlier.dump(), graph::Encoding::json).ok());
-  earlier.erase("plans_hash");
-  EXPECT_TRUE(decode_program(earlier.dump(), graph::Encoding::json).ok());
+  // Nor the hash itself, but of documents of before there was one.
+  auto unhashed = nlohmann::json::parse(encode_program(three_steps(), graph::Encoding::json));
+  EXPECT_TRUE(decode_program(unhashed.dump(), graph::Encoding::json).ok());
+  unhashed.erase("plans_hash");
+  const auto refused = decode_program(unhashed.dump(), graph::Encoding::json);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().message, "plans_hash: missing");
+  unhashed["version"] = 1;
+  EXPECT_TRUE(decode_program(unhashed.dump(), graph::Encoding::json).ok());
 }
 
 TEST(ProgramDocumentTest, TheIdIsOfTheStructureAlone) {
@@ -143,7 +147,7 @@ TEST(ProgramDocumentTest, NamesThatAreNotUtf8ComeThroughJson) {
 TEST(ProgramDocumentTest, RefusesOtherDocuments) {
   const auto read = [](std::string_view text) { return decode_program(text, graph::Encoding::json).error(); };
   EXPECT_EQ(read(R"({"format": "stitch-graph", "version": 1})").kind, ErrorKind::version_mismatch);
-  EXPECT_EQ(read(R"({"format": "stitch-program", "version": 2})").kind, ErrorKind::version_mismatch);
+  EXPECT_EQ(read(R"({"format": "stitch-program", "version": 3})").kind, ErrorKind::version_mismatch);
   EXPECT_EQ(read(R"({"format": "stitch-program", "version": 1})").message, "id: missing");
   EXPECT_EQ(read("[]").kind, ErrorKind::version_mismatch);
   std::string text = encode_program(three_steps(), graph::Encoding::json);
