@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "graph/calls/attention.h"
+#include "graph/calls/call_leaves.h"
 #include "graph/calls/wide_epilogue.h"
 #include "graph/fill.h"
 #include "graph/strided_view.h"
