@@ -28,6 +28,8 @@ using graph::Value;
 constexpr std::int64_t most_turns = std::int64_t{1} << 14;
 constexpr NodeId most_nodes = 1024;
 constexpr std::size_t most_carried = 256;
+/// Rows that have a block on each SM of a large GPU: more of them are no reason for another dimension.
+constexpr std::int64_t enough_rows = 128;
 
 /// Dimension of a reshape's operand that becomes `dimension` of its result unchanged.
 std::optional<int> reshaped_dimension(const Dims& from, const Dims& to, int dimension) {
@@ -72,13 +74,7 @@ class Splitter {
     classify();
     find_sequences();
     STITCH_TRY(check_operators());
-    for (std::size_t i = 0; i < split_.carried.size(); ++i) {
-      if (split_.carried[i].kind != CarriedValue::Kind::state) continue;
-      const Dims& dims = body_.type(body_.results()[i]).dims;
-      for (std::size_t d = 0; d < dims.size(); ++d) {
-        if (dims[d] > 1 && seed(i, d)) return std::move(split_);
-      }
-    }
+    if (auto found = best_split()) return std::move(*found);
     return make_error(ErrorKind::constraint, "no dimension of the loop's values has rows of their own: {}",
                       why_.empty() ? "nothing is handed from turn to turn" : why_);
   }
@@ -191,6 +187,21 @@ class Splitter {
       if (unknown) return make_error(ErrorKind::constraint, "the loop's body has a {}", graph::to_string(op));
     }
     return {};
+  }
+
+  /// The first dimension of a state that has enough rows, else the one with most.
+  std::optional<RowSplit> best_split() {
+    std::optional<RowSplit> best;
+    for (std::size_t i = 0; i < split_.carried.size(); ++i) {
+      if (split_.carried[i].kind != CarriedValue::Kind::state) continue;
+      const Dims& dims = body_.type(body_.results()[i]).dims;
+      for (std::size_t d = 0; d < dims.size(); ++d) {
+        if (dims[d] <= (best ? best->rows : 1) || !seed(i, d)) continue;
+        best = split_;
+        if (best->rows >= enough_rows) return best;
+      }
+    }
+    return best;
   }
 
   /// Takes dimension `dimension` of carried value i for its rows, and finds those of all others.

@@ -38,6 +38,8 @@ struct RowSplit {
 /// The loop that a kernel graph is, if it is nothing else: its operands are parameters, or are filled with one number.
 std::optional<graph::NodeId> recurrent_loop(const graph::Graph& kernel);
 
+/// Rows are along the first dimension of a carried value that has at least 128 of them and works for all values; where
+/// none has so many, along the one with most: a block takes some rows, and few rows are few blocks.
 /// Fails with kind constraint, saying what keeps the rows together: a trip count that is not known, a value of which
 /// some row needs other rows, a tensor that is read and updated, an operator that no kernel computes.
 Result<RowSplit> split_rows(const graph::Graph& kernel, graph::NodeId loop);

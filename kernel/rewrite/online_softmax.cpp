@@ -8,9 +8,8 @@
 #include <vector>
 
 #include "graph/dot_dimensions.h"
-#include "graph/passes/common_subexpressions.h"
-#include "graph/passes/dead_code.h"
 #include "graph/softmax.h"
+#include "kernel/rewrite/rewriting.h"
 
 namespace stitch::kernel {
 namespace {
@@ -30,7 +29,7 @@ constexpr std::int64_t least_row = 2048;
 
 class OnlineSoftmax {
  public:
-  explicit OnlineSoftmax(const Graph& kernel) : kernel_(kernel) {}
+  explicit OnlineSoftmax(const Graph& kernel) : kernel_(kernel), graph_(kernel) {}
 
   std::optional<Graph> run() {
     for (NodeId id = 0; id < kernel_.size(); ++id) {
@@ -38,14 +37,8 @@ class OnlineSoftmax {
     }
     if (sums_.empty()) return std::nullopt;
     for (const auto& [sum, found] : sums_) joined_.insert(found.maximum);
-    graph_.name = kernel_.name;
-    graph_.constraints = kernel_.constraints;
     for (NodeId id = 0; id < kernel_.size(); ++id) copy(id);
-    for (const Value result : kernel_.results()) graph_.add_result(at_.at(result));
-    // Where a maximum is finite may have been asked before.
-    failed_ = failed_ || !graph::remove_dead_code(graph_, {}) || !graph::merge_common_subexpressions(graph_, {});
-    if (failed_) return std::nullopt;
-    return std::move(graph_);
+    return graph_.finish();  // where a maximum is finite may have been asked before
   }
 
  private:
@@ -58,43 +51,26 @@ class OnlineSoftmax {
     return graph::product_of(type.dims, found->along) >= least_row ? found : std::nullopt;
   }
 
-  Value add(Op op, std::vector<Value> operands, graph::Attributes attributes = {}) {
-    const auto added = graph_.add(op, std::move(operands), std::move(attributes));
-    failed_ = failed_ || !added;
-    return added ? *added : Value{};
-  }
-
   /// Relative to 0 the sum of a row whose maximum m is −∞ is 0, that of one with +∞ is ∞, and with NaN it is NaN:
   /// exp(m).
   Value sum_of(const graph::ExpSum& found) {
-    const Value maximum = at_.at({found.maximum}), sum = {maximum.node, 1};
+    const Value maximum = graph_.at({found.maximum}), sum = {maximum.node, 1};
     if (found.base == graph::ExpSum::Base::maximum) return sum;
-    return add(Op::select, {add(Op::is_finite, {maximum}), sum, add(Op::exp, {maximum})});
+    return graph_.add(Op::select, {graph_.add(Op::is_finite, {maximum}), sum, graph_.add(Op::exp, {maximum})});
   }
 
   void copy(NodeId id) {
-    const Node& from = kernel_.node(id);
-    if (const auto sum = sums_.find(id); sum != sums_.end()) {
-      at_[{id}] = sum_of(sum->second);
-      return;
-    }
-    if (joined_.contains(id)) {
-      at_[{id}] = add(Op::max_exp_sum, {at_.at(from.operands[0])},
-                      graph::MaxExpSumAttributes{from.as<graph::ReduceAttributes>().dimensions});
-      return;
-    }
-    Node node = from;
-    for (Value& operand : node.operands) operand = at_.at(operand);
-    const Value first = graph_.add_unchecked(std::move(node));
-    for (std::int32_t r = 0; r < std::ssize(from.results); ++r) at_[{id, r}] = {first.node, r};
+    if (const auto sum = sums_.find(id); sum != sums_.end()) return graph_.replace({id}, sum_of(sum->second));
+    if (!joined_.contains(id)) return graph_.take_over(id);
+    const Node& maximum = kernel_.node(id);
+    graph_.replace({id}, graph_.add(Op::max_exp_sum, {graph_.at(maximum.operands[0])},
+                                    graph::MaxExpSumAttributes{maximum.as<graph::ReduceAttributes>().dimensions}));
   }
 
   const Graph& kernel_;
-  Graph graph_;
-  bool failed_ = false;
+  Rewriting graph_;
   std::map<NodeId, graph::ExpSum> sums_;
-  std::set<NodeId> joined_;    ///< the maxima that become reductions of both
-  std::map<Value, Value> at_;  ///< values of the kernel in the new graph
+  std::set<NodeId> joined_;  ///< the maxima that become reductions of both
 };
 
 }  // namespace

@@ -5,9 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "graph/builder.h"
-#include "graph/passes/common_subexpressions.h"
-#include "graph/passes/dead_code.h"
+#include "kernel/rewrite/rewriting.h"
 
 namespace stitch::kernel {
 namespace {
@@ -79,19 +77,14 @@ struct Deviation {
 
 class VarianceTiling {
  public:
-  explicit VarianceTiling(const Graph& kernel) : kernel_(kernel) {}
+  explicit VarianceTiling(const Graph& kernel) : kernel_(kernel), graph_(kernel) {}
 
   std::optional<Graph> run() {
     find();
     if (squares_.empty()) return std::nullopt;
-    graph_.name = kernel_.name;
-    graph_.constraints = kernel_.constraints;
     for (NodeId id = 0; id < kernel_.size(); ++id) copy(id);
-    for (const Value result : kernel_.results()) graph_.add_result(at_.at(result));
     // The squares of the program itself are nobody's any more, and several variances may share their tiles' constants.
-    failed_ = failed_ || !graph::remove_dead_code(graph_, {}) || !graph::merge_common_subexpressions(graph_, {});
-    if (failed_) return std::nullopt;
-    return std::move(graph_);
+    return graph_.finish();
   }
 
  private:
@@ -162,19 +155,8 @@ class VarianceTiling {
     std::optional<Value> x, sums, means;
   };
 
-  Value add(Op op, std::vector<Value> operands, graph::Attributes attributes = {}) {
-    const auto added = graph_.add(op, std::move(operands), std::move(attributes));
-    failed_ = failed_ || !added;  // an extent beyond what a type may have, say
-    return added ? *added : Value{};
-  }
   Value reduce(Value x, Dims along) {
-    return add(Op::reduce, {x}, graph::ReduceAttributes{graph::ReduceKind::sum, std::move(along)});
-  }
-  Value filled(graph::DType dtype, const Dims& dims, double value) {
-    graph::Builder one;
-    const Value scalar = one.scalar(dtype, value);
-    const Value constant = graph_.add_unchecked(one.graph().node(scalar.node));
-    return add(Op::broadcast, {constant}, graph::BroadcastAttributes{dims, {}});
+    return graph_.add(Op::reduce, {x}, graph::ReduceAttributes{graph::ReduceKind::sum, std::move(along)});
   }
 
   /// Positions that stay when `along` are reduced, and where `of` lie among them.
@@ -189,10 +171,10 @@ class VarianceTiling {
     Tiles& tiles = rows_.at(row);
     if (tiles.means) return tiles;
     const Tiling& tiling = tiles.tiling;
-    tiles.x = add(Op::reshape, {at_.at(row.first)}, graph::ReshapeAttributes{tiling.dims});
+    tiles.x = graph_.add(Op::reshape, {graph_.at(row.first)}, graph::ReshapeAttributes{tiling.dims});
     tiles.sums = reduce(*tiles.x, tiling.within);
     const graph::TensorType type = graph_.type(*tiles.sums);
-    tiles.means = add(Op::multiply, {*tiles.sums, filled(type.dtype, type.dims, 1.0 / tiling.elements)});
+    tiles.means = graph_.add(Op::multiply, {*tiles.sums, graph_.filled(type.dtype, type.dims, 1.0 / tiling.elements)});
     return tiles;
   }
 
@@ -209,44 +191,34 @@ class VarianceTiling {
     for (std::int64_t d = 0; d < std::ssize(tiling.dims); ++d) {
       if (std::ranges::find(tiling.within, d) == tiling.within.end()) outside.push_back(d);
     }
-    const Value mean = add(Op::broadcast, {*tiles.means}, graph::BroadcastAttributes{tiling.dims, outside});
-    const Value own = add(Op::subtract, {*tiles.x, mean});
-    const Value squares = reduce(add(Op::multiply, {own, own}), tiling.within);
+    const Value mean = graph_.add(Op::broadcast, {*tiles.means}, graph::BroadcastAttributes{tiling.dims, outside});
+    const Value own = graph_.add(Op::subtract, {*tiles.x, mean});
+    const Value squares = reduce(graph_.add(Op::multiply, {own, own}), tiling.within);
 
     const graph::TensorType type = graph_.type(squares);
     Dims mapping;
     for (const std::int64_t d : it.mapping) mapping.push_back(tiling.place[d]);
-    const Value c = add(Op::broadcast, {at_.at(it.c)},
-                        graph::BroadcastAttributes{type.dims, positions_without(mapping, tiling.within)});
-    const Value apart = add(Op::subtract, {*tiles.means, c});
-    const Value shift = add(Op::multiply, {filled(type.dtype, type.dims, static_cast<double>(tiling.elements)),
-                                           add(Op::multiply, {apart, apart})});
-    return reduce(add(Op::add, {squares, shift}), positions_without(tiling.over, tiling.within));
+    const Value c = graph_.add(Op::broadcast, {graph_.at(it.c)},
+                               graph::BroadcastAttributes{type.dims, positions_without(mapping, tiling.within)});
+    const Value apart = graph_.add(Op::subtract, {*tiles.means, c});
+    const Value shift =
+        graph_.add(Op::multiply, {graph_.filled(type.dtype, type.dims, static_cast<double>(tiling.elements)),
+                                  graph_.add(Op::multiply, {apart, apart})});
+    return reduce(graph_.add(Op::add, {squares, shift}), positions_without(tiling.over, tiling.within));
   }
 
   void copy(NodeId id) {
     const Node& from = kernel_.node(id);
     if (is_sum(from)) {
       const Row row = {from.operands[0], from.as<graph::ReduceAttributes>().dimensions};
-      if (squares_.contains(id)) {
-        at_[{id}] = tiled_squares(id);
-        return;
-      }
-      if (rows_.contains(row)) {
-        at_[{id}] = tiled_sum(row);
-        return;
-      }
+      if (squares_.contains(id)) return graph_.replace({id}, tiled_squares(id));
+      if (rows_.contains(row)) return graph_.replace({id}, tiled_sum(row));
     }
-    Node node = from;
-    for (Value& operand : node.operands) operand = at_.at(operand);
-    const Value first = graph_.add_unchecked(std::move(node));
-    for (std::int32_t r = 0; r < std::ssize(from.results); ++r) at_[{id, r}] = {first.node, r};
+    graph_.take_over(id);
   }
 
   const Graph& kernel_;
-  Graph graph_;
-  bool failed_ = false;
-  std::map<Value, Value> at_;            ///< values of the kernel in the new graph
+  Rewriting graph_;
   std::map<NodeId, Deviation> squares_;  ///< by the sum of squares
   std::map<Row, Tiles> rows_;
 };

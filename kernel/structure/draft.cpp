@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "graph/in_place.h"
+#include "graph/passes/loops/turn_lines.h"
 
 namespace stitch::kernel {
 namespace {
@@ -25,7 +26,7 @@ class Drafter {
         phases_(phases),
         materialised_(materialised),
         earliest_output_(earliest_output) {
-    for (std::size_t i = 0; i < graph.results().size(); ++i) outputs_[graph.results()[i]].push_back(i);
+    for (std::size_t i = 0; i < graph.results().size(); ++i) outputs_[stored_as(graph.results()[i])].push_back(i);
   }
 
   std::vector<Draft> all() {
@@ -59,6 +60,13 @@ class Drafter {
       }
     }
     return needed;
+  }
+
+  /// Of a result that a scan's is, through reshapes: that of the scan, which has the same elements in the same order.
+  /// A scan is only ever stored, and would be stored twice.
+  [[nodiscard]] Value stored_as(Value result) const {
+    const Value value = graph::without_reshapes(graph_, result);
+    return is_scan(graph_.node(value.node).op) ? value : result;
   }
 
   /// The kernel's results that a value is.
@@ -102,7 +110,7 @@ class Drafter {
     drafts_.push_back(draft);
     for (const auto& [result, first] : draft.stored) {
       for (const int output : outputs_of({id, result})) {
-        if (output != first) draft_output({id, result}, output);
+        if (output != first) draft_output(graph_.results()[output], output);
       }
     }
   }

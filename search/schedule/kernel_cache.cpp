@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "kernel/rewrite/online_softmax.h"
+#include "kernel/rewrite/tiled_scan.h"
 #include "kernel/rewrite/tiled_variance.h"
 #include "search/schedule/kernel_size.h"
 
@@ -26,6 +27,9 @@ std::vector<int> in_order(std::size_t count) {
 /// Which share of its time a kernel is to gain before its maxima and sums are joined: what is closer is called equal,
 /// and then the one as it was written is the simpler one.
 constexpr double least_gain_of_joining = 0.01;
+/// The same of scans that are tiled, which cross the grid twice more and may read from L2 what another phase has read:
+/// what is nearer than that the model does not tell apart (docs/cost-model.md: scans are off by a half).
+constexpr double least_gain_of_tiling_scans = 0.1;
 
 /// Whether the best schedule may read an input again because something of all of it had to be known first: in a later
 /// phase, or in a later sweep that holds nothing.
@@ -58,8 +62,8 @@ Result<std::shared_ptr<ExploredKernel>> KernelCache::explore_form(graph::Canonic
   return explored;
 }
 
-/// Takes another form of the kernel where it is predicted to need less than `share` of the time.
-Status KernelCache::prefer(Entry& entry, const std::optional<graph::Graph>& other, double share,
+/// Takes another form of `from` where it is predicted to need less than `share` of the time.
+Status KernelCache::prefer(Entry& entry, const Entry& from, const std::optional<graph::Graph>& other, double share,
                            const std::stop_token& stop) const {
   if (!other) return {};
   STITCH_ASSIGN(graph::CanonicalForm form, graph::canonicalise(*other));
@@ -67,18 +71,24 @@ Status KernelCache::prefer(Entry& entry, const std::optional<graph::Graph>& othe
   const SharedKernel& best = entry.kernel;
   if (!explored->feasible() || (best->feasible() && explored->predicted_us() >= share * best->predicted_us()))
     return {};
-  entry = {explored, std::move(form.parameter_order), std::move(form.result_order)};
+  entry = Entry{explored, composed(from.parameter_order, form.parameter_order),
+                composed(from.result_order, form.result_order)};
   return {};
 }
 
 Result<KernelCache::Entry> KernelCache::explore_fresh(graph::CanonicalForm& form, const std::stop_token& stop) const {
   STITCH_ASSIGN(const auto own, explore_form(form, stop));
-  Entry entry{own, in_order(form.parameter_order.size()), in_order(form.result_order.size())};
+  const Entry written{own, in_order(form.parameter_order.size()), in_order(form.result_order.size())};
+  Entry entry = written;
   // Rows would be added in an order that depends on what else the kernel computes.
   if (own->graph.constraints.batch_invariant) return entry;
   if (options_.join_max_and_exp_sums)
-    STITCH_TRY(prefer(entry, kernel::join_max_and_exp_sums(own->graph), 1 - least_gain_of_joining, stop));
-  if (reads_again(*own)) STITCH_TRY(prefer(entry, kernel::tile_variances(own->graph), 1, stop));
+    STITCH_TRY(prefer(entry, written, kernel::join_max_and_exp_sums(own->graph), 1 - least_gain_of_joining, stop));
+  if (reads_again(*own)) STITCH_TRY(prefer(entry, written, kernel::tile_variances(own->graph), 1, stop));
+  if (options_.tile_scans) {
+    const Entry best = entry;
+    STITCH_TRY(prefer(entry, best, kernel::tile_scans(best.kernel->graph), 1 - least_gain_of_tiling_scans, stop));
+  }
   return entry;
 }
 

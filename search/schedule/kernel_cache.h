@@ -28,8 +28,9 @@ using SharedKernel = std::shared_ptr<const ExploredKernel>;
 /// Remembers what the stitch explorer found, by canonical key: the layers of a model share their kernels. A kernel that
 /// takes a variance in two passes over memory is also explored with the variance tile by tile
 /// (kernel/rewrite/tiled_variance.h), one with a softmax of long rows with its maximum and sum as one reduction
-/// (kernel/rewrite/online_softmax.h), and the fastest is the one. Safe to use from several threads; two threads that
-/// miss the same key at once both explore it and get equal results.
+/// (kernel/rewrite/online_softmax.h), what is best by then with its long scans tile by tile
+/// (kernel/rewrite/tiled_scan.h), and the fastest is the one. Safe to use from several threads; two threads that miss
+/// the same key at once both explore it and get equal results.
 class KernelCache {
  public:
   KernelCache(const Scorer& scorer, StitchOptions options) : scorer_(scorer), options_(options) {}
@@ -50,7 +51,7 @@ class KernelCache {
  private:
   static std::optional<Entry> too_large(const graph::Graph& kernel);
   Result<std::shared_ptr<ExploredKernel>> explore_form(graph::CanonicalForm& form, const std::stop_token& stop) const;
-  Status prefer(Entry& entry, const std::optional<graph::Graph>& other, double share,
+  Status prefer(Entry& entry, const Entry& from, const std::optional<graph::Graph>& other, double share,
                 const std::stop_token& stop) const;
   Result<Entry> explore_fresh(graph::CanonicalForm& form, const std::stop_token& stop) const;
 

@@ -126,17 +126,17 @@ inline KernelOutcome run(const KernelCase& each, const std::vector<Bytes>& input
   return outcome;
 }
 
-/// Runs the kernel and compares every result with the float64 reference, within the reference's own bounds.
-inline void expect_right(const KernelCase& each, const std::vector<Bytes>& inputs) {
+/// Runs the kernel and compares every result with the float64 reference of `graph`, within the reference's own bounds.
+inline void expect_right(const KernelCase& each, const std::vector<Bytes>& inputs, const graph::Graph& graph) {
   std::vector<graph::Tensor> arguments;
   for (std::size_t p = 0; p < inputs.size(); ++p) {
-    const graph::TensorType& type = each.graph->node(each.graph->parameters()[p]).type();
+    const graph::TensorType& type = graph.node(graph.parameters()[p]).type();
     arguments.push_back(graph::tensor_from_bytes(type, graph::Box::whole(type.dims), inputs[p]));
   }
   graph::EvaluateOptions options;
   options.bounds = true;
   options.error_model.flush_denormals = true;
-  const auto reference = graph::evaluate(*each.graph, arguments, options);
+  const auto reference = graph::evaluate(graph, arguments, options);
   ASSERT_TRUE(reference) << reference.error().message;
   const KernelOutcome outcome = run(each, inputs);
   int wrong = 0;
@@ -155,11 +155,16 @@ inline void expect_right(const KernelCase& each, const std::vector<Bytes>& input
       }
       ++wrong;
       ADD_FAILURE() << fmt::format("result {} ({}) at {}: {:.9g} instead of {:.9g} ± {:.3g}, from{}", r,
-                                   graph::to_string(each.graph->node(each.graph->results()[r].node).op), i, got.at(i),
-                                   want.at(i), want.bound(i), operands);
+                                   graph::to_string(graph.node(graph.results()[r].node).op), i, got.at(i), want.at(i),
+                                   want.bound(i), operands);
     }
   }
   if (wrong > 0) ADD_FAILURE() << each.kernel.source;
+}
+
+/// The same with the reference of the kernel's own graph.
+inline void expect_right(const KernelCase& each, const std::vector<Bytes>& inputs) {
+  expect_right(each, inputs, *each.graph);
 }
 
 }  // namespace stitch::codegen::test

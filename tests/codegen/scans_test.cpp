@@ -11,6 +11,7 @@
 
 #include "base/random.h"
 #include "graph/builder.h"
+#include "kernel/rewrite/tiled_scan.h"
 #include "tests/codegen/kernel_run.h"
 #include "tests/graph/associative_scans.h"
 
@@ -203,6 +204,70 @@ TEST(ScansEmulated, AMissingBarrierIsSeen) {
     run(each, inputs);
   }
   EXPECT_GT(failures.size(), 0);
+}
+
+// ---- lines that many blocks have a tile of each ------------------------------------------------------------------
+
+class TiledScansEmulated : public testing::TestWithParam<SumRow> {};
+
+bool in_many_blocks(const kernel::KernelProgram& program) { return program.phases.size() > 2 && program.blocks >= 8; }
+
+/// A kernel of one launch whose blocks wait for one another.
+KernelCase tiled(const graph::Graph& line, const Wish& wish = in_many_blocks) {
+  auto tiles = kernel::tile_scans(line);
+  if (!tiles) throw std::runtime_error("no tiles");
+  return make_case(std::move(*tiles), wish);
+}
+
+Result<graph::Graph> line_of(const SumRow& row, bool reverse, bool exclusive) {
+  Builder b;
+  const Value x = b.parameter(row.dtype, row.dims), terms = row.dtype == DType::pred ? x : b.unary(Op::negate, x);
+  return b.finish({b.add(Op::scan, {terms}, graph::ScanAttributes{row.kind, row.dimension, reverse, exclusive})});
+}
+
+TEST_P(TiledScansEmulated, AreWhatTheWholeLineIs) {
+  const SumRow& row = GetParam();
+  for (const auto& [reverse, exclusive] : {std::pair{false, false}, {true, false}, {false, true}, {true, true}}) {
+    const auto line = line_of(row, reverse, exclusive);
+    ASSERT_TRUE(line) << line.error().message;
+    expect_right(tiled(*line), {numbers(row.dtype, graph::element_count(row.dims), 1)}, *line);
+  }
+}
+
+const SumRow tiled_rows[] = {{"rows", {2, 16384}, 1, DType::f32},
+                             {"no_power_of_two", {1, 50257}, 1, DType::f32},
+                             {"columns", {1024, 36}, 0, DType::f32},
+                             {"few_columns", {2048, 8}, 0, DType::s32},
+                             {"f64", {16384}, 0, DType::f64},
+                             {"bf16", {16384}, 0, DType::bf16},
+                             {"f16_products", {16384}, 0, DType::f16, ReduceKind::product},
+                             {"greatest_of_bf16", {16384}, 0, DType::bf16, ReduceKind::max},
+                             {"least_of_s64", {16384}, 0, DType::s64, ReduceKind::min},
+                             {"any_so_far", {16384}, 0, DType::pred, ReduceKind::bit_or}};
+INSTANTIATE_TEST_SUITE_P(Shapes, TiledScansEmulated, testing::ValuesIn(tiled_rows),
+                         [](const auto& each) { return each.param.name; });
+
+// The totals are complete before a line of them is scanned, and that line before a tile begins: blocks that do not wait
+// are seen.
+TEST(TiledScansEmulated, AMissingWaitBetweenBlocksIsSeen) {
+  const auto line = line_of({"", {1, 16384}, 1, DType::f32}, false, false);
+  ASSERT_TRUE(line);
+  const auto barriers = [](const kernel::KernelProgram& p) {
+    return in_many_blocks(p) &&
+           std::ranges::all_of(p.schedule.syncs, [](kernel::Sync s) { return s == kernel::Sync::barrier; });
+  };
+  const KernelCase each = tiled(*line, barriers);
+  const std::vector<Bytes> inputs = {numbers(DType::f32, 16384, 1)};
+  expect_right(each, inputs, *line);
+  const std::string wait = "grid_barrier(";
+  std::size_t dropped = 0;
+  for (std::size_t at = each.kernel.source.find(wait); at != std::string::npos;
+       at = each.kernel.source.find(wait, at + 1), ++dropped) {
+    KernelCase without = each;
+    without.kernel.source.erase(at, without.kernel.source.find(';', at) + 1 - at);
+    EXPECT_FALSE(launch(without, inputs).findings.empty()) << "wait " << dropped << " is not needed?";
+  }
+  EXPECT_EQ(dropped, each.program.phases.size() - 1);
 }
 
 }  // namespace

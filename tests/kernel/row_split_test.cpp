@@ -54,6 +54,19 @@ TEST(RowSplit, ColumnsAreRowsWhereRowsAreMixed) {
             "5 turns, 8 rows: c1-");
 }
 
+TEST(RowSplit, RowsAreManyWhereSeveralDimensionsWork) {
+  const auto decaying = [](const Dims& dims) {
+    LoopBuilder l({});
+    const Value h = l.carry(l.outside.parameter(DType::f32, dims));
+    l.hand_on(h, l.inside.unary(Op::tanh, h));
+    l.want(h);
+    return l.finish();
+  };
+  EXPECT_EQ(split_of(decaying({8, 768})), "5 turns, 768 rows: c1");
+  EXPECT_EQ(split_of(decaying({8, 16, 12})), "5 turns, 16 rows: c1");
+  EXPECT_EQ(split_of(decaying({128, 768})), "5 turns, 128 rows: c0") << "enough, and what is behind them stays whole";
+}
+
 TEST(RowSplit, SaysWhatKeepsRowsTogether) {
   EXPECT_THAT(split_of(handing_on([](LoopBuilder& l, Value h) {
                 const Value all = l.inside.reduce(ReduceKind::sum, h, {0, 1});

@@ -390,6 +390,23 @@ TEST(Structure, MaterialisedValuesAreKeptInScratch) {
   EXPECT_EQ(structure.scratch.at(0).elements, 2000);
 }
 
+TEST(Structure, AScanIsStoredAsTheReshapeOfItThatIsWanted) {
+  const auto structure = [](bool several) {
+    Builder b;
+    const Value x = b.parameter(DType::f32, {6, 1000});
+    const Value sums = b.add(Op::scan, {x}, graph::ScanAttributes{ReduceKind::sum, 1, false, false});
+    const Value reshaped = b.reshape(b.reshape(sums, {3, 2, 1000}), {6000});
+    std::vector<Value> results = {reshaped};
+    if (several) results = {sums, reshaped, b.unary(Op::exp, reshaped)};
+    return structure_of(finished(b, results));
+  };
+  EXPECT_EQ(structure(false).phases.size(), 1U);
+  EXPECT_TRUE(structure(false).scratch.empty());
+  // Who else wants it reads the first.
+  EXPECT_EQ(structure(true).phases.size(), 2U);
+  EXPECT_TRUE(structure(true).scratch.empty());
+}
+
 TEST(Structure, ItemsStandInTheEarliestSweepTheyCan) {
   const Graph graph = softmax(64, 300);
   const KernelStructure structure = structure_of(graph, {{1}, {}});

@@ -172,6 +172,48 @@ TEST(KernelCache, LeavesRowsApartThatFitOnChip) {
   EXPECT_FALSE(joins(*entry->kernel));
 }
 
+Graph running_sums(const Dims& dims, std::int64_t dimension) {
+  Builder b;
+  const Value x = b.parameter(DType::f32, dims);
+  return finished(b, {b.add(Op::scan, {x}, graph::ScanAttributes{ReduceKind::sum, dimension, false, false})});
+}
+
+/// What is done by few blocks takes long, and a phase costs a little.
+class BlocksScorer final : public Scorer {
+ public:
+  [[nodiscard]] double predict_us(const Graph&, const kernel::KernelProgram& program) const override {
+    return 10 * static_cast<double>(program.phases.size()) + 1e6 / static_cast<double>(program.blocks);
+  }
+  [[nodiscard]] Score explain(const Graph&, const kernel::KernelProgram&) const override { return {}; }
+  [[nodiscard]] const DeviceSpec& device() const override { return device_; }
+
+ private:
+  DeviceSpec device_ = *find_device("h100");
+};
+
+TEST(KernelCache, HasManyBlocksWorkOnALongLine) {
+  const BlocksScorer scorer;
+  const auto blocks = [&](const StitchOptions& options, const Graph& of) {
+    KernelCache cache(scorer, options);
+    const auto entry = cache.explore(of);
+    if (!entry || !entry->kernel->feasible()) throw std::runtime_error("no kernel");
+    EXPECT_EQ(entry->parameter_order, std::vector<int>{0});
+    const kernel::KernelProgram& program = entry->kernel->candidates.front().program;
+    // Read twice at most, and written once; a hundredth for the totals.
+    EXPECT_LT(kernel::scheduled_bytes(entry->kernel->graph, program), 3.01 * of.type(of.results()[0]).bytes());
+    return program.blocks;
+  };
+  const Graph line = running_sums({1, 1 << 20}, 1);
+  EXPECT_GE(blocks({}, line), 128);
+  EXPECT_EQ(blocks({.tile_scans = false}, line), 1);
+  EXPECT_LE(blocks({}, running_sums({1, 4096}, 1)), 1) << "two phases more are not worth it";
+  Graph fixed = line;
+  fixed.constraints.batch_invariant = true;
+  EXPECT_EQ(blocks({}, fixed), 1) << "whether a line is tiled depends on how many there are";
+  fixed.constraints = {.deterministic = true};
+  EXPECT_GE(blocks({}, fixed), 128) << "the order follows from the shape";
+}
+
 TEST(KernelCache, RemembersWhatFitsNoKernel) {
   Builder b;
   const Value x = b.parameter(DType::f32, {64, 64});

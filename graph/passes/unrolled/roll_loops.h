@@ -12,7 +12,7 @@ namespace stitch::graph {
 /// invariants. What is written out differently in the first or last turns stays outside.
 ///
 /// Rolled up is what one kernel can then run turn by turn (docs/planning.md, recurrent kernels) and what is too much
-/// for one without a loop: at least 8 turns and 256 operators, and what is handed on goes through nothing but
+/// for one without a loop: at least 8 turns and 1,024 operators, and what is handed on goes through nothing but
 /// element-wise operators of one shape, so that every element is a row of its own. Layers that share their weights are
 /// no such recurrence, nor are recurrent cells with products.
 ///
