@@ -1,5 +1,6 @@
 #include <bit>
 #include <limits>
+#include <type_traits>
 
 #include "graph/literal.h"
 #include "graph/reference/evaluate_chunk.h"
@@ -205,7 +206,8 @@ void select_elements(const Chunk& c, const T* yes, const T* no, T* to) {
       continue;
     }
     const double other = c.in[condition[i] != 0 ? 2 : 1].bounds[i];
-    const double apart = std::fabs(static_cast<double>(yes[i]) - static_cast<double>(no[i]));
+    double apart = std::fabs(static_cast<double>(yes[i]) - static_cast<double>(no[i]));
+    if constexpr (std::is_same_v<T, double>) apart *= 1 + 0x1p-51;  // the difference was rounded
     const bool same = yes[i] == no[i] || (yes[i] != yes[i] && no[i] != no[i]);
     c.bounds[i] = std::max(e, same ? other : std::isfinite(apart) ? apart + other : unchecked);
   }

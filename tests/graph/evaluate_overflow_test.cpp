@@ -109,6 +109,26 @@ TEST(AdditionsAtTheEnd, AreUncheckedWhereAContractionComesBack) {
   }
 }
 
+// A selection that is not certain covers both sides, the smaller of which is lost in the rounding of their distance.
+TEST(UncertainSelections, CoverBothSidesToTheLastBit) {
+  const double no = -3.6929516940e17, yes = 3296;
+  Builder b;
+  const Value at = b.parameter(DType::f32, {1}), x = b.parameter(DType::f32, {1}), y = b.parameter(DType::f32, {1});
+  const Value one = b.unary(Op::exp, at);
+  const auto graph = b.finish({b.select(b.compare(Comparison::gt, one, b.filled(DType::f32, {1}, 1)), x, y)});
+  ASSERT_TRUE(graph) << graph.error().message;
+  std::vector<Tensor> arguments(3, Tensor::zeros({DType::f32, {1}}));
+  arguments[0].floats = {1e-12};  // exp of it is 1 or a little more
+  arguments[1].floats = {static_cast<float>(yes)};
+  arguments[2].floats = {static_cast<float>(no)};
+  EvaluateOptions options;
+  options.bounds = true;
+  const auto selected = evaluate(*graph, arguments, options);
+  ASSERT_TRUE(selected) << selected.error().message;
+  for (const Tensor& side : {arguments[1], arguments[2]})
+    EXPECT_TRUE(accepts((*selected)[0].at(0), (*selected)[0].bound(0), side.at(0))) << side.at(0);
+}
+
 /// A sum of integers, one of which is uncertain by one: at the end of its range it may wrap around.
 TEST(SumsOfIntegers, AreUncheckedWhereTheyMayWrapAround) {
   for (const auto& [other, checked] : {std::pair(16000.0, true), {16384.0, false}}) {
