@@ -62,12 +62,13 @@ struct Verification {
   bool correct = false;
   std::string failure;     ///< of a wrong kernel: which output, element, values, distribution; or the device's finding
   std::uint64_t seed = 0;  ///< inputs can be made again from it
-  std::vector<Distribution> distributions;     ///< that were used, in this order (the last one is a failure's)
-  double share = 0;                            ///< of the output elements that were compared, 0 … 1
-  std::int64_t compared = 0;                   ///< elements, over all distributions
-  double worst = 0;                            ///< largest |difference| ÷ tolerance seen
-  std::optional<emulator::Counters> counters;  ///< of one run, of the blocks that were run
-  std::int64_t blocks_run = 0, blocks = 0;     ///< of one run
+  std::vector<Distribution> distributions;  ///< that were used, in this order (the last one is a failure's)
+  double share = 0;                         ///< of the output elements that were compared, 0 … 1
+  std::int64_t compared = 0;                ///< elements, over all distributions
+  double worst = 0;                         ///< largest |difference| ÷ tolerance seen
+  std::optional<emulator::Counters>
+      counters;  ///< of one run, of the blocks that were run; of `mixed`, if that is among them
+  std::int64_t blocks_run = 0, blocks = 0;  ///< of one run
 };
 
 /// What verification has to know of how a kernel runs, beyond what it computes.
