@@ -184,12 +184,12 @@ Result<Program> decode_program(std::string_view bytes, graph::Encoding encoding)
   STITCH_ASSIGN(const Json document, graph::parse_document(bytes, encoding));
   if (!document.is_object() || !document.contains("format") || document["format"] != program_format_name)
     return make_error(ErrorKind::version_mismatch, "no document of format '{}'", program_format_name);
-  const bool is_earlier = document.contains("version") && document["version"] == program_format_without_hash;
-  if (!is_earlier && (!document.contains("version") || document["version"] != program_format_version)) {
+  const Json version = document.value("version", Json());
+  if (version != program_format_version && version != program_format_without_hash)
     return make_error(ErrorKind::version_mismatch, "a program of another version than {}", program_format_version);
-  }
   const auto hash = document.find("plans_hash");
-  if (!is_earlier && hash == document.end()) return make_error(ErrorKind::corrupt, "plans_hash: missing");
+  if (hash == document.end() && version != program_format_without_hash)
+    return make_error(ErrorKind::corrupt, "plans_hash: missing");
   if (hash != document.end() && *hash != Json(hash_of_plans(document).hex()))
     return make_error(ErrorKind::corrupt, "plans_hash: the plans are not those that were written");
   Program program;

@@ -47,8 +47,7 @@ std::string parts_of(const costmodel::ContractionTime& time) {
 std::string parts_of(const costmodel::AttentionTime& time) {
   return fmt::format(
       "    loop {:.2f} (multiplying {:.2f}, exponentials {:.2f}, shared memory {:.2f}, issue {:.2f}), L2 {:.2f}, "
-      "device "
-      "memory {:.2f} us\n"
+      "device memory {:.2f} us\n"
       "    + filling {:.2f}, epilogue {:.2f}, parts {:.2f}, launch {:.2f} us; {:.2f} rounds, {:.1f} tiles of keys a "
       "block\n",
       time.loop, time.multiply, time.special, time.shared, time.issue, time.l2, time.dram, time.fill, time.epilogue,
@@ -94,36 +93,27 @@ Result<codegen::GeneratedKernel> generate(const Product& product, const codegen:
 }
 
 ProductSummary summary_of(const Product& product) {
+  const auto summary = [](const auto& problem, const auto& schedule, const auto& choice, double rival_us) {
+    const auto shape = shape_of(problem, schedule);
+    const auto& time = choice.time;
+    return ProductSummary{to_string(problem),
+                          to_string(schedule),
+                          choice.ranked.enumerated,
+                          shape.blocks,
+                          shape.threads,
+                          shape.shared_bytes,
+                          time.total,
+                          rival_us,
+                          choice.uncertainty_us,
+                          time.dram_bytes,
+                          time.binding().first,
+                          time.turn};
+  };
   if (product.attention) {
     const tuning::AttentionChoice& choice = product.attention_choice;
-    const kernel::AttentionShape shape = shape_of(*product.attention, product.attention_schedule());
-    return {to_string(*product.attention),
-            to_string(product.attention_schedule()),
-            choice.ranked.enumerated,
-            shape.blocks,
-            shape.threads,
-            shape.shared_bytes,
-            choice.time.total,
-            choice.unfused_us,
-            choice.uncertainty_us,
-            choice.time.dram_bytes,
-            choice.time.binding().first,
-            choice.time.turn};
+    return summary(*product.attention, product.attention_schedule(), choice, choice.unfused_us);
   }
-  const tuning::ContractionChoice& choice = product.choice;
-  const kernel::ContractionShape shape = shape_of(*product.problem, product.schedule());
-  return {to_string(*product.problem),
-          to_string(product.schedule()),
-          choice.ranked.enumerated,
-          shape.blocks,
-          shape.threads,
-          shape.shared_bytes,
-          choice.time.total,
-          choice.library_us,
-          choice.uncertainty_us,
-          choice.time.dram_bytes,
-          choice.time.binding().first,
-          choice.time.turn};
+  return summary(*product.problem, product.schedule(), product.choice, product.choice.library_us);
 }
 
 std::string to_text(const Product& product) {

@@ -20,7 +20,7 @@ namespace stitch::graph {
 //    multiplications of exact operands whose result is representable are exact, and so are sums of exact integers.
 //  - An infinite bound means "not checked": the reference's value says nothing. It comes from a quotient whose divisor
 //    may be zero, a logarithm whose argument may be negative, a value that may or may not overflow, a sum of an
-//    infinity and another, or and what is large enough to bring it back (it may be a product that overflowed, which a
+//    infinity and the other one, or what is large enough to bring it back (it may be a product that overflowed, which a
 //    contraction does not round), and the like. It may be NaN, and so may what is computed from it.
 //  - Discontinuities are honest: a comparison of values closer than their bounds is uncertain (pred with bound 1), a
 //    select on it covers both sides, floor and rounding cover the steps within reach, the index of an arg_reduce

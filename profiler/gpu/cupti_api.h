@@ -16,6 +16,14 @@
 
 namespace stitch::profiler {
 
+/// Kernel records have had several layouts, each the one before with more at its end: what is read here has its place
+/// in what any CUPTI of the toolkits that build delivers.
+#if CUPTI_API_VERSION >= 130000
+using CuptiKernelRecord = CUpti_ActivityKernel10;
+#else
+using CuptiKernelRecord = CUpti_ActivityKernel9;
+#endif
+
 /// The entry points of CUPTI that stitch-runner uses, found when it runs. The counters' may be missing (an older
 /// CUPTI): then there are no counters.
 struct CuptiApi {

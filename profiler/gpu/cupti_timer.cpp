@@ -26,18 +26,10 @@ Inbox& inbox() {
   return box;
 }
 
-/// Kernel records have had several layouts, each the one before with more at its end: what is read here has its place
-/// in what any CUPTI of the toolkits that build delivers.
-#if CUPTI_API_VERSION >= 130000
-using KernelRecord = CUpti_ActivityKernel10;
-#else
-using KernelRecord = CUpti_ActivityKernel9;
-#endif
-
 void read_record(const CUpti_Activity* record, Inbox& box) {
   ActivityInterval interval;
   if (record->kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) {
-    const auto* kernel = reinterpret_cast<const KernelRecord*>(record);
+    const auto* kernel = reinterpret_cast<const CuptiKernelRecord*>(record);
     interval = {kernel->start, kernel->end};
   } else if (record->kind == CUPTI_ACTIVITY_KIND_GRAPH_TRACE) {
     const auto* graph = reinterpret_cast<const CUpti_ActivityGraphTrace2*>(record);

@@ -365,7 +365,7 @@ Result<Verification> verify_kernel(Device& device, const Graph& graph, const Exe
   subject.evaluate.stop = options.stop;
   session->stop_with(options.stop);
   const Stopwatch watch;
-  std::optional<emulator::Counters> typical_counters;
+  std::optional<emulator::Counters> typical_counters;  // of indices that are inside
   for (std::int64_t d = 0; d < distributions; ++d) {
     if (options.stop.stop_requested()) return make_error(ErrorKind::cancelled, "stopped during verification");
     if (d >= 2 && watch.seconds() > options.most_seconds) {

@@ -25,6 +25,20 @@ def run(function, x):
     return function(x)
 
 
+def expect_gradients(model, inputs, tolerance: float):
+    """Of a step with plans that are there, for each of the inputs, beside float64's."""
+    exact, function = copy.deepcopy(model).double(), compiled(model)
+    for x in inputs:
+        for _ in range(2):
+            model.zero_grad()
+            function(x).square().sum().backward()
+            assert stitch.torch.wait(120)
+        exact.zero_grad()
+        exact(x.double()).square().sum().backward()
+        for ours, right in zip(model.parameters(), exact.parameters(), strict=True):
+            torch.testing.assert_close(ours.grad.double(), right.grad, rtol=tolerance, atol=tolerance)
+
+
 def plans() -> int:
     return len(_runtime._slots)
 
@@ -43,18 +57,7 @@ def test_rows_of_all_numbers_have_few_plans_and_float64s_results():
 
 
 def test_gradients_where_rows_are_summed_have_plans_for_extents():
-    model = Block()
-    exact, function = copy.deepcopy(model).double(), compiled(model)
-    for length in (4, 6):
-        x = torch.randn(2, length, 16)
-        for _ in range(2):
-            model.zero_grad()
-            function(x).square().sum().backward()
-            assert stitch.torch.wait(120)
-        exact.zero_grad()
-        exact(x.double()).square().sum().backward()
-        for ours, right in zip(model.parameters(), exact.parameters(), strict=True):
-            torch.testing.assert_close(ours.grad.double(), right.grad, rtol=1e-4, atol=1e-4)
+    expect_gradients(Block(), [torch.randn(2, length, 16) for length in (4, 6)], 1e-4)
     report = stitch.torch.report()
     assert report["failed"] == [] and report["kernel_calls"] > 0 and report["share"] == 1.0, report
 
@@ -134,18 +137,7 @@ def test_extents_that_are_computed_and_numbers_made_of_them():
             x = torch.relu(self.more(self.norm(self.conv(x))))
             return torch.nn.functional.adaptive_avg_pool2d(x.exp(), 1).flatten(1) + x.mean((2, 3))
 
-    model = Windows()
-    exact, function = copy.deepcopy(model).double(), compiled(model)
-    for extent in (9, 12):
-        x = torch.randn(2, 3, extent, extent + 1)
-        for _ in range(2):
-            model.zero_grad()
-            function(x).square().sum().backward()
-            assert stitch.torch.wait(120)
-        exact.zero_grad()
-        exact(x.double()).square().sum().backward()
-        for ours, right in zip(model.parameters(), exact.parameters(), strict=True):
-            torch.testing.assert_close(ours.grad.double(), right.grad, rtol=1e-3, atol=1e-3)
+    expect_gradients(Windows(), [torch.randn(2, 3, extent, extent + 1) for extent in (9, 12)], 1e-3)
     report = stitch.torch.report()
     assert report["failed"] == [] and report["share"] == 1.0, report["fell_back"]
 

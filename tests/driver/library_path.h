@@ -10,7 +10,8 @@ namespace stitch::driver::test {
 /// those that this one was told of (an instrumented oneTBB) behind them.
 inline std::string library_path(const std::filesystem::path& folder) {
   const char* others = std::getenv("LD_LIBRARY_PATH");
-  return "LD_LIBRARY_PATH=" + folder.string() + (others != nullptr ? ":" + std::string(others) : std::string());
+  return "LD_LIBRARY_PATH=" + folder.string() +
+         (others != nullptr && *others != '\0' ? ":" + std::string(others) : std::string());
 }
 
 }  // namespace stitch::driver::test

@@ -9,15 +9,9 @@
 namespace stitch::profiler::test {
 namespace {
 
-#if CUPTI_API_VERSION >= 130000
-using KernelRecord = CUpti_ActivityKernel10;
-#else
-using KernelRecord = CUpti_ActivityKernel9;
-#endif
-
 /// Every record begins so far behind the one before: any kind fits.
 constexpr std::size_t slot_bytes = 512;
-static_assert(sizeof(KernelRecord) <= slot_bytes && sizeof(CUpti_ActivityGraphTrace2) <= slot_bytes);
+static_assert(sizeof(CuptiKernelRecord) <= slot_bytes && sizeof(CUpti_ActivityGraphTrace2) <= slot_bytes);
 
 struct Record {
   CUpti_ActivityKind kind;
@@ -48,7 +42,7 @@ void write(const Record& record, std::uint8_t* to) {
     std::memcpy(to, &graph, sizeof graph);
     return;
   }
-  KernelRecord kernel{};
+  CuptiKernelRecord kernel{};
   kernel.kind = record.kind;
   kernel.start = record.start;
   kernel.end = record.end;
