@@ -100,12 +100,13 @@ void print_report(const lab::BreadthReport& report, const RandomOptions& options
 }
 
 /// The first failures, each as small as it gets.
-void print_shrunk(const codegen::Nvrtc& nvrtc, const lab::BreadthReport& report, const RandomOptions& options) {
+void print_shrunk(const codegen::Nvrtc& nvrtc, const lab::BreadthReport& report, const RandomOptions& options,
+                  const std::stop_token& stop) {
   const auto check = [&](std::span<const lab::BreadthCase> cases) { return lab::check_cases(nvrtc, cases); };
   int left = options.shrunk;
   for (const auto& [number, why] : report.failures) {
-    if (left-- <= 0) break;
-    const lab::ShrunkCase found = lab::shrink(check, lab::breadth_case(options.seed, number));
+    if (left-- <= 0 || stop.stop_requested()) break;
+    const lab::ShrunkCase found = lab::shrink(check, lab::breadth_case(options.seed, number), stop);
     std::printf("%lld, in %d steps, for %s, seed %llu: %s\n%s", static_cast<long long>(number), found.steps,
                 found.smallest.device.name.c_str(), static_cast<unsigned long long>(found.smallest.seed),
                 found.verdict.why.c_str(), graph::to_text(found.smallest.graph).c_str());
@@ -132,7 +133,7 @@ Result<ExitCode> run_random(const RandomOptions& options) {
     std::printf("%s\n", document.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
   } else {
     print_report(report, options);
-    if (!interruption.token().stop_requested()) print_shrunk(*nvrtc, report, options);
+    print_shrunk(*nvrtc, report, options, interruption.token());
   }
   if (interruption.token().stop_requested()) return ExitCode::interrupted;
   return report.failures.empty() ? ExitCode::success : ExitCode::failure;

@@ -73,11 +73,15 @@ Replacement of_broadcast(const Reduction& r) {
     if (!contains(a.mapping, d)) count *= a.dims[d];
   }
   // Nothing is repeated along a reduced dimension: still worth it, the broadcast moves below.
-  const Value inner = r.graph.reduce(r.kind(), r.graph.operand(r.x()), inner_reduced);
+  const DType dtype = r.node.type().dtype;
+  const bool rounds = r.kind() == ReduceKind::sum && is_floating(dtype) && count != 1 && !inner_reduced.empty();
+  // A sum and a product are rounded once, together.
+  const DType wide = rounds ? info(dtype).accumulator : dtype;
+  const Value inner = r.graph.reduce(r.kind(), r.graph.convert(r.graph.operand(r.x()), wide), inner_reduced);
   if (count == 1) return r.graph.broadcast(inner, r.node.type().dims, mapping);
   const auto value = repeated(r.graph, r.kind(), inner, count);
   if (!value) return {};
-  return r.graph.broadcast(*value, r.node.type().dims, mapping);
+  return r.graph.broadcast(r.graph.convert(*value, dtype), r.node.type().dims, mapping);
 }
 
 Replacement of_reduce(const Reduction& r) {

@@ -45,12 +45,20 @@ Dims others(std::int64_t rank, const Dims& dimensions) {
   return rest;
 }
 
+/// Whether what is left when `dimensions` are reduced is small enough: of an empty tensor it may be larger than that.
+bool leaves_little(const GraphDraft& draft, Value x, const Dims& dimensions) {
+  std::int64_t elements = 1;
+  for (const std::int64_t d : others(draft.rank(x), dimensions)) elements *= draft.type(x).dims[d];
+  return draft.fits(elements);
+}
+
 }  // namespace
 
 void draw_reduce(GraphDraft& draft) {
   const auto x = reducible(draft);
   if (!x) return;
   const Dims dimensions = reduced_dimensions(draft, draft.rank(*x));
+  if (!leaves_little(draft, *x, dimensions)) return;
   draft.note(draft.builder().reduce(kind_for(draft, draft.type(*x).dtype), *x, dimensions));
 }
 
@@ -60,6 +68,7 @@ void draw_normalisation(GraphDraft& draft) {
   graph::Builder& b = draft.builder();
   const graph::TensorType type = draft.type(*x);
   const Dims dimensions = reduced_dimensions(draft, type.rank());
+  if (!leaves_little(draft, *x, dimensions)) return;
   const auto spread = [&](Value rows) { return b.broadcast(rows, type.dims, others(type.rank(), dimensions)); };
   const Value centred = b.binary(Op::subtract, *x, spread(b.reduce(ReduceKind::max, *x, dimensions)));
   const Value weights = draft.one_in(2) ? b.unary(Op::exp, centred) : b.binary(Op::multiply, centred, centred);

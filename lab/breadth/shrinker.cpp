@@ -103,13 +103,14 @@ std::vector<Graph> smaller_graphs(const Graph& graph) {
   return graphs;
 }
 
-ShrunkCase shrink(const CaseCheck& check, const BreadthCase& wrong) {
+ShrunkCase shrink(const CaseCheck& check, const BreadthCase& wrong, const std::stop_token& stop) {
   ShrunkCase best{wrong, check({&wrong, 1}).front()};
   if (best.verdict.outcome != CaseVerdict::Outcome::wrong) return best;
   const std::string fault = fault_class(best.verdict);
   for (bool smaller = true; smaller;) {
     smaller = false;
     for (const Graph& graph : smaller_graphs(best.smallest.graph)) {
+      if (stop.stop_requested()) return best;
       std::optional<ShrunkCase> found = still_wrong(check, best.smallest, graph, fault);
       if (!found) continue;
       const int steps = best.steps + 1;

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <span>
+#include <stop_token>
 #include <vector>
 
 #include "lab/breadth/breadth.h"
@@ -20,8 +21,8 @@ struct ShrunkCase {
 
 /// Makes the graph of a wrong case smaller as long as some seed of schedules and inputs still shows a fault of the same
 /// class: results are dropped, operators become parameters, or give way to one of their operands of the same type. The
-/// case as it is if it is not wrong.
-ShrunkCase shrink(const CaseCheck& check, const BreadthCase& wrong);
+/// case as it is if it is not wrong. Ends with what it has when `stop` is requested.
+ShrunkCase shrink(const CaseCheck& check, const BreadthCase& wrong, const std::stop_token& stop = {});
 
 /// Graphs that are one step smaller: the most effective steps first.
 std::vector<graph::Graph> smaller_graphs(const graph::Graph& graph);

@@ -54,6 +54,12 @@ TEST(PassesReductions, OfBroadcasts) {
                          const Value wide = b.convert(b.parameter(DType::bf16, {3}), f32);
                          return Values{b.convert(b.binary(Op::multiply, wide, b.filled(f32, {3}, 257)), DType::bf16)};
                        }},
+                      {"what is summed, too, is rounded once", reduced(sum, DType::bf16, {2, 3}),
+                       [](Builder& b) {
+                         const Value inner = b.reduce(sum, b.convert(b.parameter(DType::bf16, {3, 4}), f32), {1});
+                         const Value twice = b.binary(Op::multiply, inner, b.filled(f32, {3}, 2));
+                         return Values{b.broadcast(b.convert(twice, DType::bf16), {5, 3}, {1})};
+                       }},
                       {"a product of repetitions stays", reduced(ReduceKind::product, f32, {0})},
                   });
 }

@@ -189,6 +189,13 @@ TEST(Breadth, GraphsAreValidAndRepeatThemselves) {
   }
 }
 
+TEST(Breadth, NothingGrowsOutOfAnEmptyTensor) {
+  // This one had reduced [0,1031,1031,1031] over its empty dimension: 2 GB of ones.
+  const graph::Graph graph = breadth_case(19, 56931).graph;
+  for (graph::NodeId id = 0; id < graph.size(); ++id)
+    for (const graph::TensorType& type : graph.node(id).results) EXPECT_LT(type.elements(), 1 << 20) << id;
+}
+
 TEST(Breadth, EveryOperatorOfKernelsAndEveryTypeIsDrawn) {
   std::set<graph::Op> operators;
   std::set<graph::DType> dtypes;
