@@ -138,8 +138,10 @@ void settle_binary(const Chunk& c) {
         ex == unchecked || ey == unchecked || from_infinity || comes_back || by_zero || by_integer || by_nan;
     const Settled s =
         uncertain ? Settled{c.floats[i], unchecked} : settle(*c.rounding, c.floats[i], c.bounds[i], corners, 5);
+    // Which infinity it is says the sign of a zero, as above.
+    const bool at_pole = std::isinf(s.value) && ((std::is_same_v<F, Divide> && y == 0) || (is_power && x == 0));
     c.floats[i] = s.value;
-    c.bounds[i] = s.bound;
+    c.bounds[i] = at_pole ? unchecked : s.bound;
   }
 }
 

@@ -93,6 +93,17 @@ TEST(EvaluateEdges, WhichInfinityAZeroGivesIsNotChecked) {
   const Tensor root = bounded(roots, {values_of(type, {0, -0.0, 4})});
   EXPECT_TRUE(std::isinf(root.bound(0)) && std::isinf(root.bound(1)));
   EXPECT_LT(root.bound(2), 1e-6);
+  for (const Op op : {Op::divide, Op::power}) {
+    Builder both;
+    const Value one = both.parameter(DType::f32, {3}), other = both.parameter(DType::f32, {3});
+    const Graph graph = *both.finish({both.binary(op, one, other)});
+    const bool divides = op == Op::divide;
+    const Tensor tensor = divides ? bounded(graph, {values_of(type, {1, 0, 1}), values_of(type, {-0.0, 0, 4})})
+                                  : bounded(graph, {values_of(type, {0, 0, 2}), values_of(type, {-1, 1, 4})});
+    EXPECT_TRUE(std::isinf(tensor.bound(0)));
+    EXPECT_EQ(tensor.bound(1), 0);  // NaN of 0 / 0, and 0 to the power of 1, either way
+    EXPECT_LT(tensor.bound(2), 1e-4);
+  }
 }
 
 TEST(EvaluateEdges, TheSignOfAZeroThatChoosesAnAngleIsNotChecked) {

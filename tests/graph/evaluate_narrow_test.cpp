@@ -38,8 +38,9 @@ const Row rows[] = {
     {"exp beyond f32", DType::f8e5m2, 448, exp, infinity, 0},
     {"exp beyond f8", DType::f8e4m3, 7, exp, nan, 0},
     {"exp within it", DType::f8e4m3, 2, exp, std::exp(2.0), -1},
-    {"1 / 0", DType::f8e4m3, 0, inverse, nan, 0},
-    {"1 / 0", DType::f8e5m2, 0, inverse, infinity, 0},
+    // Which infinity it is says the sign of a zero, which no operator promises; both are NaN in f8e4m3.
+    {"1 / 0", DType::f8e4m3, 0, inverse, nan, infinity},
+    {"1 / 0", DType::f8e5m2, 0, inverse, infinity, infinity},
     {"a product beyond it", DType::f8e4m3, 448, [](Builder& b, Value x) { return times(b, x, -16); }, nan, 0},
     {"a product within it", DType::f8e4m3, 448, [](Builder& b, Value x) { return times(b, x, -0.5); }, -224, 0},
     {"a conversion beyond it", DType::f32, 1000, [](Builder& b, Value x) { return b.convert(x, DType::f8e4m3); }, nan,
