@@ -30,6 +30,7 @@ TESTS = [
     ("golden_test", []),
     ("codegen_test", []),
     ("profiler_test", ["--gtest_filter=-*Gpu*:*Runner*"]),
+    ("tuning_test", ["--gtest_filter=Contraction*Emulated.*"]),
     ("lab_test", ["--gtest_filter=*Breadth*-Ranges/*"]),
     ("lab_test", ["--gtest_filter=Ranges/BreadthEmulated.*/0:Ranges/BreadthEmulated.*/1"]),
 ]
