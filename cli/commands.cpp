@@ -45,6 +45,8 @@ void add_constraint_options(CLI::App& command, graph::Constraints& constraints) 
   command.add_flag("--deterministic", constraints.deterministic, "equal inputs give equal bits: no sums by atomics");
   command.add_flag("--batch-invariant", constraints.batch_invariant,
                    "a row's bits do not depend on how many rows there are");
+  command.add_flag("--tf32", constraints.tf32, "products of f32 may round their operands to TF32, for tensor cores");
+  command.add_flag("--tf32x3", constraints.tf32x3, "products of f32 may be made of three of TF32: nearly as exact");
 }
 
 void add_products_option(CLI::App& command, tuning::ProductsBy& products) {

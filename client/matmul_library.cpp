@@ -104,9 +104,10 @@ Result<MatmulLibrary::Held<lt::Layout>> MatmulLibrary::layout_of(const Matrix& m
 }
 
 Status MatmulLibrary::describe(Product& product, const std::array<Matrix, 5>& matrices, std::int64_t batches,
-                               bool relu) const {
+                               const graph::StridedMatmul& matmul) const {
   lt::Matmul made = nullptr;
-  const auto compute = product.doubles ? lt::ComputeType::f64 : lt::ComputeType::f32;
+  const auto singles = matmul.tf32 ? lt::ComputeType::f32_fast_tf32 : lt::ComputeType::f32;
+  const auto compute = product.doubles ? lt::ComputeType::f64 : singles;
   const auto scale = product.doubles ? lt::DataType::r_64f : lt::DataType::r_32f;
   STITCH_TRY(api_->check(api_->matmul_create(&made, compute, scale), "cublasLtMatmulDescCreate"));
   product.matmul = Held<lt::Matmul>(made, api_->matmul_destroy);
@@ -119,8 +120,8 @@ Status MatmulLibrary::describe(Product& product, const std::array<Matrix, 5>& ma
   STITCH_TRY(set(lt::MatmulAttribute::transpose_a, operation(a)));
   STITCH_TRY(set(lt::MatmulAttribute::transpose_b, operation(b)));
   const bool biased = matrices[bias].parameter != nobody;
-  lt::Epilogue epilogue = relu ? lt::Epilogue::relu : lt::Epilogue::none;
-  if (biased) epilogue = relu ? lt::Epilogue::relu_bias : lt::Epilogue::bias;
+  lt::Epilogue epilogue = matmul.relu ? lt::Epilogue::relu : lt::Epilogue::none;
+  if (biased) epilogue = matmul.relu ? lt::Epilogue::relu_bias : lt::Epilogue::bias;
   STITCH_TRY(set(lt::MatmulAttribute::epilogue, epilogue));
   if (biased) {
     STITCH_ASSIGN(const lt::DataType type, data_type(matrices[bias].dtype));
@@ -219,7 +220,7 @@ Status MatmulLibrary::make_ready(Product& product, const StridedMatmul& matmul) 
   product.beta = matmul.addend ? 1 : 0;
   product.single_alpha = static_cast<float>(product.alpha);
   product.single_beta = static_cast<float>(product.beta);
-  STITCH_TRY(describe(product, matrices, batches, matmul.relu));
+  STITCH_TRY(describe(product, matrices, batches, matmul));
   return choose_algorithm(product, matrices);
 }
 

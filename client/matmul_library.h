@@ -65,7 +65,8 @@ class MatmulLibrary {
   MatmulLibrary(std::shared_ptr<const CudaContext> context, std::shared_ptr<const cuda::lt::Api> api);
   Status make_ready(Product& product, const graph::StridedMatmul& matmul) const;
   Result<Held<cuda::lt::Layout>> layout_of(const Matrix& matrix, std::int64_t batches) const;
-  Status describe(Product& product, const std::array<Matrix, 5>& matrices, std::int64_t batches, bool relu) const;
+  Status describe(Product& product, const std::array<Matrix, 5>& matrices, std::int64_t batches,
+                  const graph::StridedMatmul& matmul) const;
   Status choose_algorithm(Product& product, const std::array<Matrix, 5>& matrices) const;
 
   std::shared_ptr<const CudaContext> context_;

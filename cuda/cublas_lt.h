@@ -27,7 +27,7 @@ enum class Status : int {
   not_supported = 15,
 };
 enum class DataType : int { r_32f = 0, r_64f = 1, r_16f = 2, r_16bf = 14 };
-enum class ComputeType : int { f32 = 68, f64 = 70 };  ///< of f32: no TF32
+enum class ComputeType : int { f32 = 68, f64 = 70, f32_fast_tf32 = 77 };
 enum class Operation : std::int32_t { none = 0, transpose = 1 };
 enum class Epilogue : std::uint32_t { none = 1, relu = 2, bias = 4, relu_bias = 6 };
 

@@ -7,6 +7,7 @@
 
 #include "graph/attribute_hash.h"
 #include "graph/canonical_order.h"
+#include "graph/f32_products.h"
 
 namespace stitch::graph {
 namespace {
@@ -150,7 +151,7 @@ class Canonicaliser {
     hasher.text("stitch-canonical").integer(canonical_version);
     hasher.integer(detail_ == HashDetail::exact ? 0 : 1).integer(interface == Interface::ordered ? 0 : 1);
     // Keys of graphs without constraints are what they were before there were any.
-    if (graph.constraints.any()) hasher.text(to_string(graph.constraints));
+    if (const Constraints asked = relevant_constraints(graph); asked.any()) hasher.text(to_string(asked));
     hasher.integer(form.nodes.size());
     for (const NodeId id : form.nodes) {
       hash_node(hasher, graph.node(id), regions.data() + first_region[id]);
@@ -183,7 +184,7 @@ class Canonicaliser {
     std::vector<int> position(graph.size());
     for (std::size_t i = 0; i < form.nodes.size(); ++i) position[form.nodes[i]] = i;
     Graph result;
-    result.constraints = graph.constraints;
+    result.constraints = relevant_constraints(graph);
     for (const NodeId id : form.nodes) {
       const Node& from = graph.node(id);
       Node node{from.op, canonical_operands(from, position), from.attributes, from.results, {}, {}, 0};

@@ -22,7 +22,8 @@ inline constexpr int canonical_version = 1;
 
 /// A graph in canonical form and what leads back to the original.
 struct CanonicalForm {
-  /// Parameters first, then the other nodes in a canonical topological order; no names, no lines. Operands of
+  /// Parameters first, then the other nodes in a canonical topological order; no names, no lines, the constraints that
+  /// are relevant. Operands of
   /// commutative operators are in ascending order. Regions are canonical too, their parameters and results (which the
   /// operands of their node fix) in the original order.
   Graph graph;

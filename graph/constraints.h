@@ -8,9 +8,9 @@
 
 namespace stitch::graph {
 
-/// What whoever asks for a graph's kernels wants of their results beyond being right. Constraints are part of the graph
-/// (Graph::constraints), so that they travel, are stored and are part of every key like anything else that decides what
-/// is planned; docs/planning.md says how each is kept, and what it costs.
+/// What whoever asks for a graph's kernels wants of their results beyond being right, or grants them. Constraints are
+/// part of the graph (Graph::constraints), so that they travel, are stored and are part of every key like anything else
+/// that decides what is planned; docs/planning.md says how each is kept, and what it costs.
 struct Constraints {
   /// No result depends on the order in which threads, blocks or atomics happen to run: equal inputs give equal bits,
   /// every time.
@@ -18,13 +18,22 @@ struct Constraints {
   /// The bits of a row do not depend on how many rows there are, nor on where it stands among them: reductions along
   /// the last dimensions are mapped by their own extents alone. Implies what `deterministic` asks for.
   bool batch_invariant = false;
+  /// Dots and convolutions of f32 may round their operands to TF32 (10 bits of fraction; sums stay f32), as tensor
+  /// cores take them: a freedom, not a wish for worse results. What is infinite after rounding is not.
+  bool tf32 = false;
+  /// The same as three products of TF32 values, of what was rounded and of what rounding left: errors near those of f32
+  /// (Ootomo and Yokota 2022, arXiv 2203.03341; without its way of adding). Infinities may become NaN.
+  bool tf32x3 = false;
 
-  [[nodiscard]] bool any() const { return deterministic || batch_invariant; }
+  [[nodiscard]] bool any() const { return deterministic || batch_invariant || tf32 || tf32x3; }
+  /// Of how many products of TF32 values one of f32 may be made: 1, 3, or 0 where it may not.
+  [[nodiscard]] int tf32_products() const { return tf32 ? 1 : tf32x3 ? 3 : 0; }
   /// Whether sums may depend on who comes first.
   [[nodiscard]] bool fixes_order() const { return deterministic || batch_invariant; }
   /// Both sides' wishes.
   [[nodiscard]] Constraints operator|(const Constraints& other) const {
-    return {deterministic || other.deterministic, batch_invariant || other.batch_invariant};
+    return {deterministic || other.deterministic, batch_invariant || other.batch_invariant, tf32 || other.tf32,
+            tf32x3 || other.tf32x3};
   }
 
   bool operator==(const Constraints&) const = default;
@@ -33,6 +42,8 @@ struct Constraints {
   static void fields(auto& self, auto&& visit) {
     visit("deterministic", self.deterministic);
     visit("batch_invariant", self.batch_invariant);
+    visit("tf32", self.tf32);
+    visit("tf32x3", self.tf32x3);
   }
 };
 

@@ -20,6 +20,7 @@ Result<Graph> subgraph(const Graph& graph, const std::vector<Value>& sources, co
     for (const Value operand : node.operands) need(operand);
   }
   Graph part;
+  part.constraints = graph.constraints;
   std::map<Value, Value> inside;
   for (const Value source : sources) {
     STITCH_ASSIGN(inside[source], part.add(Op::parameter, {}, ParameterAttributes{graph.type(source)}));

@@ -8,7 +8,8 @@
 namespace stitch::graph {
 
 /// The part of a graph that leads from `sources` to `wanted`, as a graph of its own: its parameters are the sources in
-/// their order, its results what is wanted. Error: internal, when something wanted needs a parameter that is no source.
+/// their order, its results what is wanted, under the graph's constraints. Error: internal, when something wanted needs
+/// a parameter that is no source.
 Result<Graph> subgraph(const Graph& graph, const std::vector<Value>& sources, const std::vector<Value>& wanted);
 
 }  // namespace stitch::graph

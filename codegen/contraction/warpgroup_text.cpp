@@ -12,11 +12,16 @@ using kernel::ContractionSchedule;
 using kernel::ContractionShape;
 using kernel::warpgroup_warps;
 
-/// What follows the descriptors: that sums are added to, signs, and which operands are transposed.
+/// What follows the descriptors: that sums are added to, signs, and which operands are transposed (only those of 16
+/// bits can be).
 std::string modifiers(const ContractionProblem& problem) {
   if (!graph::is_floating(problem.accumulator)) return "p";
+  if (graph::byte_size(problem.left.dtype) != 2) return "p, 1, 1";
   return fmt::format("p, 1, 1, {}, {}", transposed(problem.left), transposed(problem.right));
 }
+
+/// PTX's word for a type as it is multiplied: of f32 it reads what TF32 has of it.
+std::string_view multiplied(graph::DType dtype) { return dtype == graph::DType::f32 ? "tf32" : to_string(dtype); }
 
 /// Both operands' tiles of a turn.
 void print_copies(Writer& out, const ContractionSchedule& s, int threads, std::string_view tile) {
@@ -59,7 +64,7 @@ void print_wgmma(Writer& out, std::string_view name, const ContractionProblem& p
                              .left = "u64 left",
                              .sum = compute_type(problem.accumulator),
                              .types = fmt::format("{}.{}.{}", to_string(problem.accumulator),
-                                                  to_string(problem.left.dtype), to_string(problem.right.dtype)),
+                                                  multiplied(problem.left.dtype), multiplied(problem.right.dtype)),
                              .columns = schedule.warp_columns,
                              .depth = info(schedule.instruction).depth,
                              .operands = fmt::format("%{}, %{}, {}", registers, registers + 1, modifiers(problem)),

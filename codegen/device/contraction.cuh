@@ -177,6 +177,7 @@ STITCH_MMA(MmaS8S8, "m16n8k32", "s32.s8.s8.s32", s32, "r")
 STITCH_MMA(MmaS8U8, "m16n8k32", "s32.s8.u8.s32", s32, "r")
 STITCH_MMA(MmaU8S8, "m16n8k32", "s32.u8.s8.s32", s32, "r")
 STITCH_MMA(MmaU8U8, "m16n8k32", "s32.u8.u8.s32", s32, "r")
+STITCH_MMA(MmaTf32, "m16n8k8", "f32.tf32.tf32.f32", f32, "f")
 #if __CUDA_ARCH__ >= 890
 STITCH_MMA(MmaE4m3E4m3, "m16n8k32", "f32.e4m3.e4m3.f32", f32, "f")
 STITCH_MMA(MmaE4m3E5m2, "m16n8k32", "f32.e4m3.e5m2.f32", f32, "f")
@@ -239,7 +240,56 @@ struct TensorCores : FragmentSums<Sum, rows, columns, 16> {
   }
 };
 
-// ---- CUDA cores
+// f32 as TF32, which has 10 bits of its fraction, rounded to nearest; tensor cores would cut them off.
+__device__ __forceinline__ u32 to_tf32(u32 word) {
+  u32 rounded;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(rounded) : "f"(__uint_as_float(word)));
+  return rounded;
+}
+
+// Words of f32 as TF32, and what rounding them lost: infinities less themselves are NaN.
+template <int count>
+struct SplitWords {
+  u32 big[count][4], rest[count][4];
+
+  __device__ __forceinline__ explicit SplitWords(const u32 (&words)[count][4]) {
+#pragma unroll
+    for (int i = 0; i < count; ++i) {
+#pragma unroll
+      for (int w = 0; w < 4; ++w) {
+        big[i][w] = to_tf32(words[i][w]);
+        rest[i][w] = to_tf32(__float_as_uint(__uint_as_float(words[i][w]) - __uint_as_float(big[i][w])));
+      }
+    }
+  }
+};
+
+// Products of f32 as one of TF32, or as three: of what was rounded, and of either with the rest of the other. What is
+// small is added first.
+template <int products, class Left, class Right, class Sum, int rows, int columns>
+struct Tf32Cores : TensorCores<MmaTf32, Left, Right, Sum, rows, columns> {
+  using Base = TensorCores<MmaTf32, Left, Right, Sum, rows, columns>;
+
+  __device__ __forceinline__ void multiply(const typename Base::LeftPart& left, const typename Base::RightPart& right) {
+    const SplitWords<Base::across> left_words(left.words);
+    const SplitWords<Base::pairs> right_words(right.words);
+    if constexpr (products == 3) {
+      add_products(left_words.rest, right_words.big);
+      add_products(left_words.big, right_words.rest);
+    }
+    add_products(left_words.big, right_words.big);
+  }
+
+ private:
+  __device__ __forceinline__ void add_products(const u32 (&left)[Base::across][4], const u32 (&right)[Base::pairs][4]) {
+#pragma unroll
+    for (int i = 0; i < Base::across; ++i) {
+#pragma unroll
+      for (int j = 0; j < Base::pairs * 2; ++j)
+        MmaTf32::multiply(this->sums[i][j], left[i], right[j / 2][j % 2 * 2], right[j / 2][j % 2 * 2 + 1]);
+    }
+  }
+};
 
 // A lane has thread_rows × thread_columns results: runs of left_run rows and right_run columns, alternating with those
 // of the other lanes. `step` elements of depth are loaded at a time.

@@ -323,11 +323,13 @@ double direct_us(const ContractionProblem& problem, const DeviceSpec& device, co
 
 /// The fastest of the tiles that libraries ship.
 double best_tile_us(const ContractionProblem& problem, const DeviceSpec& device, const AnalyticalConstants& constants) {
-  const double rate = tensor_rate(problem, device);
+  const bool singles = problem.left.dtype == DType::f32;
+  // Three products of TF32 are nobody's but ours.
+  const double rate = singles && kernel::types_of(problem).tf32_products != 1 ? 0 : tensor_rate(problem, device);
   const bool asynchronous = device.tensor.synchronous_share < 1;
   Engine engine{rate, asynchronous, 1, 1, asynchronous};
   ContractionSchedule s;
-  s.instruction = ContractionInstruction::mma_m16n8k16;
+  s.instruction = singles ? ContractionInstruction::mma_m16n8k8_tf32 : ContractionInstruction::mma_m16n8k16;
   if (rate == 0) {
     engine.per_clock = std::max(core_rate(problem, device),
                                 problem.accumulator == DType::f64 ? tensor_share * device.tensor.f64 : 0.0);

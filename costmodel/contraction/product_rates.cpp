@@ -14,6 +14,9 @@ using kernel::ContractionProblem;
 constexpr double fma_share = 0.9;
 constexpr double order = 8;
 
+/// Of the rate of f16, what TF32 has by the data sheets of all GPUs since the A100.
+constexpr double tf32_share = 0.5;
+
 int dense_rate(const ContractionProblem& problem, const DeviceSpec& device) {
   switch (problem.left.dtype) {
     case DType::f16:
@@ -22,6 +25,11 @@ int dense_rate(const ContractionProblem& problem, const DeviceSpec& device) {
     case DType::f8e5m2: return device.tensor.f8;
     case DType::s8:
     case DType::u8: return device.tensor.s8;
+    case DType::f32: {
+      const int products = kernel::types_of(problem).tf32_products;
+      return products == 0 || device.compute_major < 8 ? 0
+                                                       : static_cast<int>(device.tensor.f16 * tf32_share / products);
+    }
     default: return 0;
   }
 }

@@ -137,7 +137,8 @@ Status check_product(const Product& product) {
     return a.type == inputs && b.type == inputs && c.type == outputs && d.type == outputs;
   };
   const bool known = doubles ? product.scale == DataType::r_64f && is(DataType::r_64f, DataType::r_64f)
-                             : product.compute == ComputeType::f32 && product.scale == DataType::r_32f &&
+                             : (product.compute == ComputeType::f32 || product.compute == ComputeType::f32_fast_tf32) &&
+                                   product.scale == DataType::r_32f &&
                                    (is(DataType::r_32f, DataType::r_32f) || is(DataType::r_16f, DataType::r_16f) ||
                                     is(DataType::r_16f, DataType::r_32f) || is(DataType::r_16bf, DataType::r_16bf) ||
                                     is(DataType::r_16bf, DataType::r_32f));

@@ -6,6 +6,7 @@
 
 #include "graph/calls/find_calls.h"
 #include "graph/dot_dimensions.h"
+#include "graph/f32_products.h"
 #include "graph/fill.h"
 #include "graph/strided_view.h"
 #include "graph/subgraph.h"
@@ -161,6 +162,7 @@ class MatmulDescription {
     const DType dtype = root.type().dtype;
     if (!is_floating(dtype)) return make_error(ErrorKind::unsupported, "a product of {}", to_string(dtype));
     out_.accumulation = dtype == DType::f64 ? DType::f64 : DType::f32;
+    out_.tf32 = call_.constraints.tf32 && is_f32_product(call_, root);
     return {};
   }
 

@@ -33,6 +33,7 @@ struct StridedMatmul {
   double scale = 1;
   bool relu = false;
   DType accumulation = DType::f32;  ///< what products are summed in, and the epilogue computes in
+  bool tf32 = false;                ///< operands of f32 may be rounded to TF32
 
   /// How many products the loops run.
   [[nodiscard]] std::int64_t products() const;

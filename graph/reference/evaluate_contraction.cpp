@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "graph/dot_dimensions.h"
+#include "graph/f32_products.h"
 #include "graph/reference/evaluate_accumulate.h"
 #include "graph/reference/evaluate_ops.h"
 
@@ -143,6 +144,37 @@ Matrix reordered(const Block& block, const Dims& order) {
   return matrix;
 }
 
+/// Adds what an operand may lose where f32 is multiplied as TF32 (10 bits of fraction, exponents as f32's): by one
+/// product up to 2^-10 of it, since hardware that reads f32 from shared memory cuts the rest off; by three 2^-22 of
+/// what rounding left, and a share of the product that is left out.
+void doubt_tf32(Matrix& matrix, int products) {
+  constexpr double largest = 0x1.ffcp127, smallest = 0x1p-136;
+  const double share = products == 1 ? 0x1p-10 : 0x1p-21;
+  matrix.bounds.resize(matrix.floats.size(), 0);
+  for (std::size_t i = 0; i < matrix.floats.size(); ++i) {
+    const double x = std::fabs(matrix.floats[i]);
+    double& bound = matrix.bounds[i];
+    if (x + bound <= largest) {
+      bound += x * share + (x > 0 ? smallest : 0);
+    } else if (products == 3 || std::isfinite(x)) {
+      bound = unchecked;  // infinite once rounded; infinity less itself is NaN
+    }
+  }
+}
+
+/// Of how many products of TF32 values one of the node's is made, where that is to be bounded.
+int tf32_products(const OpContext& context) {
+  if (!context.options.bounds || !is_f32_product(context.graph, context.node())) return 0;
+  return context.graph.constraints.tf32_products();
+}
+
+/// An operand as it is multiplied.
+Matrix multiplied(const OpContext& context, const Block& block, const Dims& order) {
+  Matrix matrix = reordered(block, order);
+  if (const int products = tf32_products(context); products != 0) doubt_tf32(matrix, products);
+  return matrix;
+}
+
 bool any_positive(const std::vector<double>& bounds) {
   return std::any_of(bounds.begin(), bounds.end(), [](double e) { return e > 0; });
 }
@@ -218,7 +250,7 @@ Result<Block> evaluate_dot(const OpContext& context, const Box& out) {
   STITCH_ASSIGN(const Block left, context.operand(0, lhs.box));
   STITCH_ASSIGN(const Block right, context.operand(1, rhs.box));
   STITCH_ASSIGN(StorageRef storage, context.make(dtype, out, !is_floating(dtype) && context.all_exact()));
-  const Matrix a = reordered(left, lhs.order), b = reordered(right, rhs.order);
+  const Matrix a = multiplied(context, left, lhs.order), b = multiplied(context, right, rhs.order);
   const Accumulation accumulation(dtype, context.options.error_model);
   for (std::int64_t i = 0; i < lhs.batches; ++i) {
     contract_into(a, i * lhs.rows * lhs.k, b, i * rhs.rows * rhs.k, lhs.rows, rhs.rows, lhs.k, accumulation, *storage,
@@ -363,7 +395,8 @@ Status convolve(const OpContext& context, const Box& canonical, const Dims& outp
   const Dims kernel_order = canonical_order(a.kernel_output_feature, a.kernel_input_feature, a.kernel_spatial);
   STITCH_ASSIGN(const Block input_block, context.operand(0, actual_box(boxes.input, input_order)));
   STITCH_ASSIGN(const Block kernel_block, context.operand(1, actual_box(boxes.kernel, kernel_order)));
-  const Matrix input = reordered(input_block, input_order), kernel = reordered(kernel_block, kernel_order);
+  const Matrix input = multiplied(context, input_block, input_order);
+  const Matrix kernel = multiplied(context, kernel_block, kernel_order);
   const std::int64_t k = boxes.kernel.elements() / std::max<std::int64_t>(1, boxes.kernel.size[0]);
   const std::int64_t positions = canonical.elements() / canonical.size[1];
   const Dims strides = row_major_strides(out.size);

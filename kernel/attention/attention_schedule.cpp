@@ -206,6 +206,7 @@ Result<ContractionInstruction> instruction_for(const AttentionProblem& problem, 
   const ContractionInstruction product = instruction_for(problem.product, device);
   // Weights are operands of the second product where results of the first one lie, which 16-bit types alone have.
   if (scores == product && (scores == cuda_core || scores == mma_m16n8k16)) return scores;
+  if (types_of(problem.scores).tf32_products != 0 && types_of(problem.product).tf32_products != 0) return cuda_core;
   return make_error(ErrorKind::unsupported, "the dots of an attention multiply by {} and {}", to_string(scores),
                     to_string(product));
 }

@@ -20,7 +20,7 @@ bool power_of_two(std::int64_t value) { return value > 0 && std::has_single_bit(
 
 std::string types(const Problem& p, const Schedule& s, const DeviceSpec&) {
   const InstructionInfo& instruction = info(s.instruction);
-  if (instruction.takes(p.left.dtype, p.right.dtype, p.accumulator)) return {};
+  if (instruction.takes(types_of(p))) return {};
   return fmt::format("{} does not multiply {} by {} in {}", instruction.name, to_string(p.left.dtype),
                      to_string(p.right.dtype), to_string(p.accumulator));
 }
@@ -208,10 +208,11 @@ constexpr std::array<ContractionRule, 17> rules = {{
 /// The last of the table's that so many warps run together, for these types on this device.
 std::optional<ContractionInstruction> instruction_of(int warps, const Problem& problem, const DeviceSpec& device) {
   const int capability = 10 * device.compute_major + device.compute_minor;
+  const ProductTypes types = types_of(problem);
   std::optional<ContractionInstruction> found;
   for (const InstructionInfo& row : instruction_table()) {
     if (row.warps != warps || capability < row.since || capability > row.until) continue;
-    if (row.takes(problem.left.dtype, problem.right.dtype, problem.accumulator)) found = row.instruction;
+    if (row.takes(types)) found = row.instruction;
   }
   return found;
 }

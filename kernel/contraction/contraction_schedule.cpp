@@ -3,36 +3,43 @@
 #include <algorithm>
 #include <array>
 
+#include "graph/f32_products.h"
+
 namespace stitch::kernel {
 namespace {
 
 using graph::DType;
 
-bool both_among(DType left, DType right, std::initializer_list<DType> types) {
-  return std::ranges::find(types, left) != types.end() && std::ranges::find(types, right) != types.end();
+bool both_among(const ProductTypes& t, std::initializer_list<DType> types) {
+  return std::ranges::find(types, t.left) != types.end() && std::ranges::find(types, t.right) != types.end();
 }
 
-bool any_types(DType, DType, DType) { return true; }
-bool halves(DType left, DType right, DType accumulator) {
-  return left == right && both_among(left, right, {DType::f16, DType::bf16}) && accumulator == DType::f32;
+bool any_types(const ProductTypes&) { return true; }
+bool halves(const ProductTypes& t) {
+  return t.left == t.right && both_among(t, {DType::f16, DType::bf16}) && t.accumulator == DType::f32;
 }
-bool bytes(DType left, DType right, DType accumulator) {
-  return both_among(left, right, {DType::s8, DType::u8}) && accumulator == DType::s32;
+bool bytes(const ProductTypes& t) { return both_among(t, {DType::s8, DType::u8}) && t.accumulator == DType::s32; }
+bool small_floats(const ProductTypes& t) {
+  return both_among(t, {DType::f8e4m3, DType::f8e5m2}) && t.accumulator == DType::f32;
 }
-bool small_floats(DType left, DType right, DType accumulator) {
-  return both_among(left, right, {DType::f8e4m3, DType::f8e5m2}) && accumulator == DType::f32;
+template <int products>
+bool tf32(const ProductTypes& t) {
+  return both_among(t, {DType::f32}) && t.accumulator == DType::f32 && t.tf32_products == products;
 }
 using enum ContractionInstruction;
 constexpr int any = 1 << 20;
 // No wgmma of f8: its sums keep some 14 bits on Hopper (DeepSeek-V3 §3.5.2), so that they would have to be added to
 // others every 128 of depth; mma.sync of f8 sums in f32.
-constexpr std::array<InstructionInfo, 6> table = {{
+constexpr std::array<InstructionInfo, 9> table = {{
     {cuda_core, "cuda_core", 1, 1, 1, 70, any, 1, any_types},
     {mma_m16n8k16, "mma_m16n8k16", 16, 8, 16, 80, any, 1, halves},
     {mma_m16n8k32, "mma_m16n8k32", 16, 8, 32, 80, any, 1, bytes},
     {mma_m16n8k32_f8, "mma_m16n8k32_f8", 16, 8, 32, 89, any, 1, small_floats},
     {wgmma_m64k16, "wgmma_m64k16", 16, 8, 16, 90, 90, warpgroup_warps, halves},
     {wgmma_m64k32, "wgmma_m64k32", 16, 8, 32, 90, 90, warpgroup_warps, bytes},
+    {mma_m16n8k8_tf32, "mma_m16n8k8_tf32", 16, 8, 8, 80, any, 1, tf32<1>},
+    {mma_m16n8k8_tf32x3, "mma_m16n8k8_tf32x3", 16, 8, 8, 80, any, 1, tf32<3>},
+    {wgmma_m64k8_tf32, "wgmma_m64k8_tf32", 16, 8, 8, 90, 90, warpgroup_warps, tf32<1>},
 }};
 
 }  // namespace
@@ -40,6 +47,12 @@ constexpr std::array<InstructionInfo, 6> table = {{
 std::span<const InstructionInfo> instruction_table() { return table; }
 
 const InstructionInfo& info(ContractionInstruction instruction) { return table[static_cast<std::size_t>(instruction)]; }
+
+ProductTypes types_of(const ContractionProblem& problem) {
+  const bool f32 = graph::is_f32_product(*problem.graph, problem.graph->node(problem.root));
+  const int products = f32 ? problem.graph->constraints.tf32_products() : 0;
+  return {problem.left.dtype, problem.right.dtype, problem.accumulator, products};
+}
 
 std::string to_string(const ContractionSchedule& s) {
   std::string text = fmt::format("{} block {}×{}×{} warp {}×{}", to_string(s.instruction), s.block_rows,

@@ -33,7 +33,17 @@ enum class ContractionInstruction : std::uint8_t {
   mma_m16n8k32_f8,
   wgmma_m64k16,  ///< four warps, which share the rows; operands in shared memory, as many columns as a warp has
   wgmma_m64k32,
+  mma_m16n8k8_tf32,
+  mma_m16n8k8_tf32x3,  ///< three of the former: of operands rounded to TF32, and of either with what the other lost
+  wgmma_m64k8_tf32,
 };
+
+/// What an instruction is chosen by.
+struct ProductTypes {
+  graph::DType left, right, accumulator;
+  int tf32_products = 0;  ///< of f32 may be made of so many of TF32 values: graph::Constraints
+};
+ProductTypes types_of(const ContractionProblem& problem);
 
 /// Of one instruction and warp the rows, columns and depth, which operands it takes, on which compute capabilities
 /// (× 10).
@@ -43,7 +53,7 @@ struct InstructionInfo {
   int rows, columns, depth;
   int since, until;  ///< 80: sm_80
   int warps;         ///< that multiply together: 1, or 4 (wgmma)
-  bool (*takes)(graph::DType left, graph::DType right, graph::DType accumulator);
+  bool (*takes)(const ProductTypes& types);
 };
 std::span<const InstructionInfo> instruction_table();
 const InstructionInfo& info(ContractionInstruction instruction);

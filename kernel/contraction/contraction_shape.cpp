@@ -59,6 +59,8 @@ ContractionShape shape_of(const ContractionProblem& problem, const ContractionSc
     shape.fragments = (s.thread_rows + s.thread_columns) * lane_depth * (accumulator / 4);
   } else if (!is_warpgroup(s.instruction)) {
     shape.fragments = (s.warp_rows * left_size + s.warp_columns * right_size) * lane_depth / 128;
+    // Beside what was loaded, rounded values and what they lost.
+    if (s.instruction == mma_m16n8k8_tf32x3) shape.fragments += 2 * shape.fragments / s.fragment_stages;
   }
   shape.registers =
       shape.accumulators + shape.fragments + (s.instruction == cuda_core ? other_registers_of_cores : other_registers);

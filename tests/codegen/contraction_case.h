@@ -24,6 +24,19 @@ inline std::vector<Bytes> inputs_of(const graph::Graph& graph) {
   return inputs;
 }
 
+/// Numbers of 1 to 2 of either sign with all bits of an f32, of which TF32 loses half.
+inline std::vector<Bytes> fine_inputs_of(const graph::Graph& graph) {
+  Random random(5);
+  std::vector<Bytes> inputs;
+  for (const graph::NodeId id : graph.parameters()) {
+    const graph::TensorType& type = graph.node(id).type();
+    std::vector<double> values(type.elements());
+    for (double& value : values) value = (random.below(2) == 0 ? -1 : 1) * (1 + random.uniform());
+    inputs.push_back(bytes_of(type.dtype, values));
+  }
+  return inputs;
+}
+
 /// The kernel of a legal schedule, with the graph that it computes.
 inline KernelCase case_of(const kernel::ContractionProblem& problem, const kernel::ContractionSchedule& schedule) {
   const auto legal = kernel::check_legality(problem, schedule, *find_device("h100"));

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdlib>
 
 #include "base/random.h"
@@ -25,7 +27,7 @@ TEST_P(ContractionEmulated, IsRight) {
   const ContractionSchedule schedule = default_of(problem);
   SCOPED_TRACE(to_string(problem) + "\n" + to_string(schedule));
   const KernelCase each = case_of(problem, schedule);
-  expect_right(each, inputs_of(*each.graph));
+  expect_right(each, GetParam().constraints.any() ? fine_inputs_of(*each.graph) : inputs_of(*each.graph));
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -38,6 +40,12 @@ INSTANTIATE_TEST_SUITE_P(
                     Matmul{"bf16_ragged", {1, 72, 40, 88}, DType::bf16, plain, turned, DType::bf16},
                     Matmul{"f32", {1, 48, 80, 40}, DType::f32},
                     Matmul{"f32_turned", {2, 33, 17, 65}, DType::f32, turned, turned},
+                    Matmul{"tf32", {1, 64, 64, 64}, DType::f32, plain, turned, DType::f32, "", {.tf32 = true}},
+                    Matmul{"tf32_plain", {2, 37, 53, 71}, DType::f32, plain, plain, DType::f32, "bias", {.tf32 = true}},
+                    Matmul{"tf32_turned", {1, 72, 40, 88}, DType::f32, turned, plain, DType::f32, "", {.tf32 = true}},
+                    Matmul{"tf32x3", {1, 64, 64, 64}, DType::f32, plain, turned, DType::f32, "", {.tf32x3 = true}},
+                    Matmul{
+                        "tf32x3_plain", {2, 37, 53, 71}, DType::f32, turned, plain, DType::f32, "", {.tf32x3 = true}},
                     Matmul{"f64", {1, 32, 24, 20}, DType::f64, plain, plain, DType::f64},
                     Matmul{"s8", {1, 64, 32, 96}, DType::s8, plain, turned, DType::s32},
                     Matmul{"s8_turned", {1, 48, 32, 64}, DType::s8, turned, plain, DType::s32},
@@ -135,6 +143,39 @@ TEST(ContractionKernelEmulated, MainLoopsHaveNoBankConflicts) {
   }
 }
 
+/// Of the sum of the products' magnitudes, the most that a product of f32 is off by on the emulated device.
+double error_of(graph::Constraints constraints, const char* cores) {
+  const Matmul m = {"", {1, 64, 64, 64}, DType::f32, plain, turned, DType::f32, "", constraints};
+  const ContractionProblem problem = problem_of(m);
+  const KernelCase each = case_of(problem, default_of(problem));
+  EXPECT_THAT(each.kernel.source, testing::HasSubstr(cores));
+  const std::vector<Bytes> inputs = fine_inputs_of(*each.graph);
+  std::vector<graph::Tensor> arguments;
+  for (const Bytes& bytes : inputs)
+    arguments.push_back(graph::tensor_from_bytes({DType::f32, {1, 64, 64}}, graph::Box::whole({1, 64, 64}), bytes));
+  const graph::Tensor exact = (*graph::evaluate(*each.graph, arguments, {}))[0];
+  for (graph::Tensor& argument : arguments)
+    std::ranges::transform(argument.floats, argument.floats.begin(), [](double x) { return std::fabs(x); });
+  const graph::Tensor magnitude = (*graph::evaluate(*each.graph, arguments, {}))[0];
+  const KernelOutcome outcome = run(each, inputs);
+  const graph::Tensor got =
+      graph::tensor_from_bytes({DType::f32, {1, 64, 64}}, graph::Box::whole({1, 64, 64}), outcome.results[0]);
+  double most = 0;
+  for (std::int64_t i = 0; i < got.elements(); ++i)
+    most = std::max(most, std::fabs(got.at(i) - exact.at(i)) / magnitude.at(i));
+  return most;
+}
+
+TEST(ContractionKernelEmulated, Tf32LosesBitsAndThreeProductsWinThemBack) {
+  const double cores = error_of({}, "CudaCores<"), one = error_of({.tf32 = true}, "Tf32Cores<1,"),
+               three = error_of({.tf32x3 = true}, "Tf32Cores<3,");
+  EXPECT_GT(one, 0x1p-16);
+  EXPECT_LT(one, 0x1p-10);
+  EXPECT_LT(three, 0x1p-20);
+  EXPECT_LT(three, one / 100);
+  EXPECT_LT(cores, 0x1p-20);
+}
+
 /// Shapes, layouts, types and schedules drawn by a seed; STITCH_CONTRACTIONS: how many.
 TEST(ContractionKernelEmulated, RandomProblemsAreRight) {
   constexpr DType dtypes[] = {DType::f16, DType::bf16, DType::f32, DType::s8};
@@ -174,7 +215,8 @@ TEST_P(WarpgroupsEmulated, AreRight) {
   SCOPED_TRACE(to_string(problem) + "\n" + to_string(schedule));
   const KernelCase each = case_of(problem, schedule);
   EXPECT_THAT(each.kernel.source, testing::HasSubstr("wgmma.mma_async"));
-  expect_right(each, inputs_of(*each.graph));
+  const bool fine = GetParam().matmul.constraints.any();
+  expect_right(each, fine ? fine_inputs_of(*each.graph) : inputs_of(*each.graph));
 }
 
 constexpr auto bf16 = DType::bf16;
@@ -198,6 +240,22 @@ INSTANTIATE_TEST_SUITE_P(
         Warpgroups{"split", {"", {1, 64, 64, 1024}, DType::f16, plain, turned}, 64, 64, 64, 16, 64, 4, 3},
         Warpgroups{"s8", {"", {1, 64, 32, 512}, DType::s8, plain, turned, DType::s32}, 64, 32, 64, 16, 32, 4},
         Warpgroups{"u8", {"", {1, 64, 32, 512}, DType::u8, plain, turned, DType::s32}, 64, 32, 128, 16, 32, 3},
+        Warpgroups{"tf32",
+                   {"", {1, 64, 32, 256}, DType::f32, plain, turned, DType::f32, "", {.tf32 = true}},
+                   64,
+                   32,
+                   32,
+                   16,
+                   32,
+                   4},
+        Warpgroups{"tf32_odd",
+                   {"", {2, 70, 90, 211}, DType::f32, plain, turned, DType::f32, "bias", {.tf32 = true}},
+                   64,
+                   64,
+                   16,
+                   16,
+                   64,
+                   3},
         Warpgroups{"bias", {"", {1, 100, 64, 256}, bf16, plain, turned, bf16, "bias"}, 64, 64, 64, 16, 64, 3},
         Warpgroups{"residual", {"", {1, 64, 96, 256}, bf16, plain, turned, bf16, "residual"}, 64, 64, 64, 16, 64, 3},
         Warpgroups{

@@ -28,6 +28,7 @@ struct Matmul {
   Layout left = Layout::plain, right = Layout::plain;  ///< right, plain: [depth, columns]
   DType result = DType::f32;
   std::string epilogue = {};  ///< "bias", "gelu", "residual", "turned"
+  graph::Constraints constraints = {};
 };
 
 inline void PrintTo(const Matmul& matmul, std::ostream* out) { *out << matmul.name; }
@@ -58,7 +59,9 @@ inline Result<graph::Graph> graph_of(const Matmul& m) {
   a.lhs_contracting = {left_turned ? 1 : 2};
   a.rhs_contracting = {right_turned ? 2 : 1};
   a.result = m.result;
-  return b.finish({with_epilogue(b, m, b.dot(left, right, a))});
+  auto graph = b.finish({with_epilogue(b, m, b.dot(left, right, a))});
+  if (graph) graph->constraints = m.constraints;
+  return graph;
 }
 
 inline kernel::ContractionProblem problem_of(const Matmul& m) { return derived(graph_of(m)); }
