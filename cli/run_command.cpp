@@ -278,7 +278,9 @@ Result<ExitCode> run(const RunOptions& options) {
   tuning_options.products = options.products;
   STITCH_ASSIGN(const auto session, Session::open(options.common, tuning_options));
   const std::string name = options.model.filename().string();
-  auto imported = import::import_bytes(bytes, name);
+  import::ImportOptions importing;
+  importing.constraints = options.common.constraints;
+  auto imported = import::import_bytes(bytes, name, importing);
   if (!imported) return imported.error().within(options.model.string());
   const tuning::ProgramRequest request{.name = name,
                                        .source = sha256(bytes),
@@ -302,6 +304,7 @@ void add_run_command(CLI::App& app, ExitCode& code) {
   command->add_option("model", options->model, "model file: HLO text, ONNX or fragment (may be gzipped), or a program")
       ->required();
   add_common_options(*command, options->common);
+  add_constraint_options(*command, options->common.constraints);
   command->add_option("--input", options->inputs, "NAME=FILE.npy: an input or weight; others are random, by the seed");
   command->add_option("--output", options->output, "folder for the results, a NumPy file each");
   add_products_option(*command, options->products);

@@ -44,6 +44,19 @@ TEST(ContractionSpace, HasLegalSchedulesEachOnce) {
   }
 }
 
+TEST(ContractionSpace, ProductsOfF32HaveCudaCoresBesideTensorCores) {
+  for (const graph::Constraints& constraints : {graph::Constraints{.tf32 = true}, graph::Constraints{.tf32x3 = true}}) {
+    graph::Graph graph = matmul(DType::f32, 512, 768, 1024, true);
+    graph.constraints = constraints;
+    std::set<std::string_view> instructions;
+    for (const ContractionSchedule& s : all_of(*kernel::derive_contraction(graph)))
+      instructions.insert(to_string(s.instruction));
+    std::set<std::string_view> expected = {"cuda_core", "mma_m16n8k8_tf32x3"};
+    if (constraints.tf32) expected = {"cuda_core", "mma_m16n8k8_tf32", "wgmma_m64k8_tf32"};
+    EXPECT_EQ(instructions, expected);
+  }
+}
+
 TEST(ContractionSpace, AblationsLeaveOutPipelining) {
   const auto problem = *kernel::derive_contraction(matmul(DType::f16, 512, 768, 3072));
   std::set<std::string> whole;
