@@ -53,6 +53,8 @@ struct OperandTile {
   static constexpr int line_elements = along_depth ? depth : rows;
   static constexpr int line_bytes = line_elements * static_cast<int>(sizeof(T));
   static constexpr int bytes = lines * line_bytes;
+  // Neighbouring places that a warp reads of a line at once: fragments of 4-byte elements take 8 of each of 4 lines.
+  static constexpr int places_together = !along_depth && sizeof(T) == 4 ? 2 : 1;
 
   // Byte at which an element is.
   __device__ static __forceinline__ int place(int line, int element) {
@@ -62,7 +64,7 @@ struct OperandTile {
     } else {
       constexpr int shift = line_bytes < 128 ? log2_of(128 / line_bytes) : 0;
       constexpr int mask = (line_bytes < 128 ? line_bytes / 16 : 8) - 1;
-      return line * line_bytes + (((byte / 16) ^ ((line >> shift) & mask)) * 16 + byte % 16);
+      return line * line_bytes + (((byte / 16) ^ ((line >> shift) * places_together & mask)) * 16 + byte % 16);
     }
   }
   __device__ static __forceinline__ int place_of(int row, int k) { return along_depth ? place(row, k) : place(k, row); }

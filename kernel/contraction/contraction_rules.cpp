@@ -237,7 +237,9 @@ void fit_block(const Problem& p, const DeviceSpec& d, Schedule& s) {
 void fit_warps(Schedule& s) {
   const bool cores = s.instruction == ContractionInstruction::cuda_core;
   s.warp_rows = std::min(cores ? 32 : 64, std::max(s.block_rows / 2, 16));
-  s.warp_columns = std::min(cores ? 64 : 64, std::max(s.block_columns / 2, 16));
+  // Where rounded values and their rests lie beside the fragments, fewer results fit.
+  const int widest = s.instruction == ContractionInstruction::mma_m16n8k8_tf32x3 ? 32 : 64;
+  s.warp_columns = std::min(widest, std::max(s.block_columns / 2, 16));
   s.thread_rows = s.thread_columns = 0;
   if (!cores) return;
   // 4 × 8 lanes.

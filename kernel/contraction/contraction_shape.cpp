@@ -60,7 +60,8 @@ ContractionShape shape_of(const ContractionProblem& problem, const ContractionSc
   } else if (!is_warpgroup(s.instruction)) {
     shape.fragments = (s.warp_rows * left_size + s.warp_columns * right_size) * lane_depth / 128;
     // Beside what was loaded, rounded values and what they lost.
-    if (s.instruction == mma_m16n8k8_tf32x3) shape.fragments += 2 * shape.fragments / s.fragment_stages;
+    const int rounded = s.instruction == mma_m16n8k8_tf32 ? 1 : s.instruction == mma_m16n8k8_tf32x3 ? 2 : 0;
+    shape.fragments += rounded * shape.fragments / s.fragment_stages;
   }
   shape.registers =
       shape.accumulators + shape.fragments + (s.instruction == cuda_core ? other_registers_of_cores : other_registers);

@@ -137,7 +137,11 @@ TEST(ContractionKernelEmulated, MainLoopsHaveNoBankConflicts) {
         EXPECT_EQ(conflicts_of(once, true), conflicts_of(twice, true));
         if (dtype == DType::f16) {
           EXPECT_LT(conflicts_of(once, false), conflicts_of(twice, false)) << "what the exclusive-or is for";
+          continue;
         }
+        Matmul tensor_once = once, tensor_twice = twice;
+        tensor_once.constraints.tf32 = tensor_twice.constraints.tf32 = true;
+        EXPECT_EQ(conflicts_of(tensor_once, true), conflicts_of(tensor_twice, true)) << "by TF32";
       }
     }
   }
@@ -320,6 +324,11 @@ TEST(WarpgroupKernel, ProductsOverlap) {
     EXPECT_FALSE(compiled.resources.spills()) << compiled.resources.describe();
     EXPECT_THAT(compiled.log, testing::Not(testing::HasSubstr("serialized"))) << compiled.log;
   }
+  const Matmul tf32 = {"", {1, 4096, 4096, 4096}, DType::f32, plain, turned, DType::f32, "", {.tf32 = true}};
+  const ContractionProblem problem = problem_of(tf32);
+  const auto compiled = compiled_for_hopper(problem, schedule_of(problem, {"", tf32, 128, 256, 32, 16, 256, 4}));
+  EXPECT_FALSE(compiled.resources.spills()) << compiled.resources.describe();
+  EXPECT_THAT(compiled.log, testing::Not(testing::HasSubstr("serialized"))) << compiled.log;
 }
 
 /// What the schedule counts on: everything stays in registers.
@@ -327,9 +336,14 @@ TEST(ContractionKernelEmulated, DefaultSchedulesDoNotSpill) {
   const auto compiler = NvrtcCompiler::create();
   ASSERT_TRUE(compiler.ok());
   for (const char* target : {"a100", "l4", "h100"}) {
-    for (const DType dtype : {DType::f16, DType::bf16, DType::f32, DType::f64, DType::s8}) {
+    for (const auto& [dtype, constraints] :
+         {std::pair{DType::f16, graph::Constraints{}}, std::pair{DType::bf16, graph::Constraints{}},
+          std::pair{DType::f32, graph::Constraints{}}, std::pair{DType::f32, graph::Constraints{.tf32 = true}},
+          std::pair{DType::f32, graph::Constraints{.tf32x3 = true}}, std::pair{DType::f64, graph::Constraints{}},
+          std::pair{DType::s8, graph::Constraints{}}}) {
       const DType result = dtype == DType::s8 ? DType::s32 : dtype;
-      const ContractionProblem problem = problem_of({"", {1, 4096, 4096, 4096}, dtype, plain, turned, result});
+      const ContractionProblem problem =
+          problem_of({"", {1, 4096, 4096, 4096}, dtype, plain, turned, result, "", constraints});
       const DeviceSpec device = *find_device(target);
       const auto schedule = kernel::default_schedule(problem, device);
       ASSERT_TRUE(schedule.ok()) << schedule.error().message;
