@@ -217,6 +217,9 @@ std::string cores_of(const ContractionProblem& problem, const kernel::Contractio
     return fmt::format("WarpgroupCores<Product, {}Tile, {}Tile, {}, {}, {}>", left, right, sum, schedule.warp_rows,
                        schedule.warp_columns);
   }
+  if (schedule.instruction == kernel::ContractionInstruction::mma_m16n8k4_f64) {
+    return fmt::format("DoubleCores<{}Tile, {}Tile, {}, {}>", left, right, schedule.warp_rows, schedule.warp_columns);
+  }
   if (const int products = kernel::types_of(problem).tf32_products;
       products != 0 && schedule.instruction != kernel::ContractionInstruction::cuda_core) {
     return fmt::format("Tf32Cores<{}, {}Tile, {}Tile, {}, {}, {}>", products, left, right, sum, schedule.warp_rows,

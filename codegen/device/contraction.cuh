@@ -53,8 +53,8 @@ struct OperandTile {
   static constexpr int line_elements = along_depth ? depth : rows;
   static constexpr int line_bytes = line_elements * static_cast<int>(sizeof(T));
   static constexpr int bytes = lines * line_bytes;
-  // Neighbouring places that a warp reads of a line at once: fragments of 4-byte elements take 8 of each of 4 lines.
-  static constexpr int places_together = !along_depth && sizeof(T) == 4 ? 2 : 1;
+  // Neighbouring places that a warp reads of a line at once: of 4-byte elements 8 of each of 4 lines, of 8-byte ones 4.
+  static constexpr int places_together = sizeof(T) == 8 || (!along_depth && sizeof(T) == 4) ? 2 : 1;
 
   // Byte at which an element is.
   __device__ static __forceinline__ int place(int line, int element) {
@@ -292,6 +292,59 @@ struct Tf32Cores : TensorCores<MmaTf32, Left, Right, Sum, rows, columns> {
     }
   }
 };
+
+// Tensor cores of f64: 16 × 8 results of 4 of depth. A lane has two elements of the left operand, in rows l / 4 and
+// eight below, and one of the right.
+template <class Left, class Right, int rows, int columns>
+struct DoubleCores : FragmentSums<f64, rows, columns, 16> {
+  static constexpr int across = rows / 16, step = 4, unrolled = 16;
+  using left_type = f64;
+  struct LeftPart {
+    f64 values[across][2];
+  };
+  struct RightPart {
+    f64 values[columns / 8];
+  };
+
+  __device__ static __forceinline__ void load_left(LeftPart& part, const unsigned char* tile, int warp_row, int at) {
+#pragma unroll
+    for (int i = 0; i < across * 2; ++i) part.values[i / 2][i % 2] = element<Left>(tile, warp_row + i * 8, at);
+  }
+  __device__ static __forceinline__ void load_right(RightPart& part, const unsigned char* tile, int warp_column,
+                                                    int at) {
+#pragma unroll
+    for (int j = 0; j < columns / 8; ++j) part.values[j] = element<Right>(tile, warp_column + j * 8, at);
+  }
+  __device__ __forceinline__ void multiply(const LeftPart& left, const RightPart& right) {
+#pragma unroll
+    for (int i = 0; i < across; ++i) {
+#pragma unroll
+      for (int j = 0; j < columns / 8; ++j) multiply(this->sums[i][j], left.values[i], right.values[j]);
+    }
+  }
+
+ private:
+  template <class Tile>
+  __device__ static __forceinline__ f64 element(const unsigned char* tile, int row, int at) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    return *reinterpret_cast<const f64*>(tile + Tile::place_of(row + lane / 4, at * step + lane % 4));
+  }
+  __device__ static __forceinline__ void multiply(f64 (&sums)[4], const f64 (&left)[2], f64 right) {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("mma.sync.aligned.m16n8k4.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+                 : "+d"(sums[0]), "+d"(sums[1]), "+d"(sums[2]), "+d"(sums[3])
+                 : "d"(left[0]), "d"(left[1]), "d"(right));
+#else
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+      asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
+                   : "+d"(sums[half * 2]), "+d"(sums[half * 2 + 1])
+                   : "d"(left[half]), "d"(right));
+#endif
+  }
+};
+
+// ---- CUDA cores
 
 // A lane has thread_rows × thread_columns results: runs of left_run rows and right_run columns, alternating with those
 // of the other lanes. `step` elements of depth are loaded at a time.

@@ -326,13 +326,15 @@ double best_tile_us(const ContractionProblem& problem, const DeviceSpec& device,
   const bool singles = problem.left.dtype == DType::f32;
   // Three products of TF32 are nobody's but ours.
   const double rate = singles && kernel::types_of(problem).tf32_products != 1 ? 0 : tensor_rate(problem, device);
-  const bool asynchronous = device.tensor.synchronous_share < 1;
+  const bool doubles = problem.accumulator == DType::f64;
+  const bool asynchronous = device.tensor.synchronous_share < 1 && !doubles;
   Engine engine{rate, asynchronous, 1, 1, asynchronous};
   ContractionSchedule s;
-  s.instruction = singles ? ContractionInstruction::mma_m16n8k8_tf32 : ContractionInstruction::mma_m16n8k16;
+  s.instruction = singles   ? ContractionInstruction::mma_m16n8k8_tf32
+                  : doubles ? ContractionInstruction::mma_m16n8k4_f64
+                            : ContractionInstruction::mma_m16n8k16;
   if (rate == 0) {
-    engine.per_clock = std::max(core_rate(problem, device),
-                                problem.accumulator == DType::f64 ? tensor_share * device.tensor.f64 : 0.0);
+    engine.per_clock = core_rate(problem, device);
     engine.asynchronous = engine.copy_engine = false;
     s.instruction = ContractionInstruction::cuda_core;
   }

@@ -30,6 +30,7 @@ int dense_rate(const ContractionProblem& problem, const DeviceSpec& device) {
       return products == 0 || device.compute_major < 8 ? 0
                                                        : static_cast<int>(device.tensor.f16 * tf32_share / products);
     }
+    case DType::f64: return device.tensor.f64 > device.fp64_lanes_per_sm ? device.tensor.f64 : 0;
     default: return 0;
   }
 }
@@ -73,6 +74,8 @@ double multiply_rate(const ContractionProblem& problem, kernel::ContractionInstr
                      const DeviceSpec& device) {
   if (instruction == kernel::ContractionInstruction::cuda_core) return core_rate(problem, device);
   const double rate = tensor_rate(problem, device);
+  // No asynchronous instruction multiplies f64, so that this one has all of the rate.
+  if (instruction == kernel::ContractionInstruction::mma_m16n8k4_f64) return rate;
   return is_warpgroup(instruction) ? rate : rate * device.tensor.synchronous_share;
 }
 

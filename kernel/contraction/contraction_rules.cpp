@@ -212,6 +212,9 @@ std::optional<ContractionInstruction> instruction_of(int warps, const Problem& p
   std::optional<ContractionInstruction> found;
   for (const InstructionInfo& row : instruction_table()) {
     if (row.warps != warps || capability < row.since || capability > row.until) continue;
+    // Some GPUs have tensor cores for f64 that are no faster than its multiply-adds.
+    if (row.instruction == ContractionInstruction::mma_m16n8k4_f64 && device.tensor.f64 <= device.fp64_lanes_per_sm)
+      continue;
     if (row.takes(types)) found = row.instruction;
   }
   return found;
@@ -237,8 +240,10 @@ void fit_block(const Problem& p, const DeviceSpec& d, Schedule& s) {
 void fit_warps(Schedule& s) {
   const bool cores = s.instruction == ContractionInstruction::cuda_core;
   s.warp_rows = std::min(cores ? 32 : 64, std::max(s.block_rows / 2, 16));
-  // Where rounded values and their rests lie beside the fragments, fewer results fit.
-  const int widest = s.instruction == ContractionInstruction::mma_m16n8k8_tf32x3 ? 32 : 64;
+  // Where rounded values and their rests lie beside the fragments, or results have 8 bytes, fewer fit.
+  const bool few = s.instruction == ContractionInstruction::mma_m16n8k8_tf32x3 ||
+                   s.instruction == ContractionInstruction::mma_m16n8k4_f64;
+  const int widest = few ? 32 : 64;
   s.warp_columns = std::min(widest, std::max(s.block_columns / 2, 16));
   s.thread_rows = s.thread_columns = 0;
   if (!cores) return;

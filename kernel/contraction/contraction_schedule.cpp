@@ -22,6 +22,7 @@ bool bytes(const ProductTypes& t) { return both_among(t, {DType::s8, DType::u8})
 bool small_floats(const ProductTypes& t) {
   return both_among(t, {DType::f8e4m3, DType::f8e5m2}) && t.accumulator == DType::f32;
 }
+bool doubles(const ProductTypes& t) { return both_among(t, {DType::f64}) && t.accumulator == DType::f64; }
 template <int products>
 bool tf32(const ProductTypes& t) {
   return both_among(t, {DType::f32}) && t.accumulator == DType::f32 && t.tf32_products == products;
@@ -30,7 +31,7 @@ using enum ContractionInstruction;
 constexpr int any = 1 << 20;
 // No wgmma of f8: its sums keep some 14 bits on Hopper (DeepSeek-V3 §3.5.2), so that they would have to be added to
 // others every 128 of depth; mma.sync of f8 sums in f32.
-constexpr std::array<InstructionInfo, 9> table = {{
+constexpr std::array<InstructionInfo, 10> table = {{
     {cuda_core, "cuda_core", 1, 1, 1, 70, any, 1, any_types},
     {mma_m16n8k16, "mma_m16n8k16", 16, 8, 16, 80, any, 1, halves},
     {mma_m16n8k32, "mma_m16n8k32", 16, 8, 32, 80, any, 1, bytes},
@@ -40,6 +41,7 @@ constexpr std::array<InstructionInfo, 9> table = {{
     {mma_m16n8k8_tf32, "mma_m16n8k8_tf32", 16, 8, 8, 80, any, 1, tf32<1>},
     {mma_m16n8k8_tf32x3, "mma_m16n8k8_tf32x3", 16, 8, 8, 80, any, 1, tf32<3>},
     {wgmma_m64k8_tf32, "wgmma_m64k8_tf32", 16, 8, 8, 90, 90, warpgroup_warps, tf32<1>},
+    {mma_m16n8k4_f64, "mma_m16n8k4_f64", 16, 8, 4, 80, any, 1, doubles},
 }};
 
 }  // namespace

@@ -36,6 +36,7 @@ enum class ContractionInstruction : std::uint8_t {
   mma_m16n8k8_tf32,
   mma_m16n8k8_tf32x3,  ///< three of the former: of operands rounded to TF32, and of either with what the other lost
   wgmma_m64k8_tf32,
+  mma_m16n8k4_f64,  ///< before sm_90 two of m8n8k4, one below the other
 };
 
 /// What an instruction is chosen by.

@@ -47,6 +47,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Matmul{
                         "tf32x3_plain", {2, 37, 53, 71}, DType::f32, turned, plain, DType::f32, "", {.tf32x3 = true}},
                     Matmul{"f64", {1, 32, 24, 20}, DType::f64, plain, plain, DType::f64},
+                    Matmul{"f64_turned", {2, 37, 53, 71}, DType::f64, turned, turned, DType::f64, "bias"},
+                    Matmul{"f64_mixed", {1, 64, 64, 64}, DType::f64, plain, turned, DType::f64},
                     Matmul{"s8", {1, 64, 32, 96}, DType::s8, plain, turned, DType::s32},
                     Matmul{"s8_turned", {1, 48, 32, 64}, DType::s8, turned, plain, DType::s32},
                     Matmul{"u8", {1, 32, 32, 64}, DType::u8, plain, turned, DType::s32},
@@ -128,17 +130,19 @@ std::uint64_t conflicts_of(const Matmul& matmul, bool swizzle) {
 
 /// Twice as many turns of the loop have no conflict more: none is of the loop.
 TEST(ContractionKernelEmulated, MainLoopsHaveNoBankConflicts) {
-  for (const DType dtype : {DType::f16, DType::f32}) {
+  for (const DType dtype : {DType::f16, DType::f32, DType::f64}) {
     for (const Layout left : {plain, turned}) {
       for (const Layout right : {plain, turned}) {
         SCOPED_TRACE(fmt::format("{} {} {}", graph::to_string(dtype), left == turned, right == turned));
-        const Matmul once = {"", {1, 64, 64, 256}, dtype, left, right},
-                     twice = {"", {1, 64, 64, 512}, dtype, left, right};
+        const DType result = dtype == DType::f64 ? dtype : DType::f32;
+        const Matmul once = {"", {1, 64, 64, 256}, dtype, left, right, result},
+                     twice = {"", {1, 64, 64, 512}, dtype, left, right, result};
         EXPECT_EQ(conflicts_of(once, true), conflicts_of(twice, true));
         if (dtype == DType::f16) {
           EXPECT_LT(conflicts_of(once, false), conflicts_of(twice, false)) << "what the exclusive-or is for";
           continue;
         }
+        if (dtype == DType::f64) continue;
         Matmul tensor_once = once, tensor_twice = twice;
         tensor_once.constraints.tf32 = tensor_twice.constraints.tf32 = true;
         EXPECT_EQ(conflicts_of(tensor_once, true), conflicts_of(tensor_twice, true)) << "by TF32";
@@ -168,6 +172,17 @@ double error_of(graph::Constraints constraints, const char* cores) {
   for (std::int64_t i = 0; i < got.elements(); ++i)
     most = std::max(most, std::fabs(got.at(i) - exact.at(i)) / magnitude.at(i));
   return most;
+}
+
+TEST(ContractionKernelEmulated, F64IsMultipliedByTensorCoresWhereTheyAreFaster) {
+  const ContractionProblem problem = problem_of({"", {1, 64, 64, 64}, DType::f64, plain, turned, DType::f64});
+  for (const char* target : {"a100", "h100"})
+    EXPECT_EQ(kernel::instruction_for(problem, *find_device(target)), ContractionInstruction::mma_m16n8k4_f64);
+  for (const char* target : {"l4", "rtx4090", "b200"})
+    EXPECT_EQ(kernel::instruction_for(problem, *find_device(target)), ContractionInstruction::cuda_core);
+  // Before sm_90 an instruction has 8 rows; the emulated device runs either.
+  const KernelCase each = case_of(problem, default_of(problem));
+  EXPECT_THAT(each.kernel.source, testing::HasSubstr("DoubleCores<"));
 }
 
 TEST(ContractionKernelEmulated, Tf32LosesBitsAndThreeProductsWinThemBack) {
