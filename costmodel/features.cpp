@@ -6,6 +6,7 @@
 #include "costmodel/exchange_count.h"
 #include "costmodel/load_traffic.h"
 #include "costmodel/scan_count.h"
+#include "costmodel/sort_count.h"
 #include "costmodel/store_traffic.h"
 #include "costmodel/sweep_count.h"
 
@@ -46,6 +47,7 @@ GroupFeatures group_features(const graph::Graph& graph, const kernel::GroupProgr
   }
   for (int sweep = 0; sweep < features.sweeps; ++sweep) count_sweep(counted, sweep, loads, features);
   if (group.structure.anchors[0].kind == kernel::Anchor::Kind::scan) count_scan(counted, features);
+  if (group.structure.anchors[0].kind == kernel::Anchor::Kind::sort) count_sort(counted, features);
   count_reductions(counted, features);
   return features;
 }
