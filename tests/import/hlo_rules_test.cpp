@@ -85,6 +85,33 @@ arg_max {
   q = s32[] select(o2, b, d)
   ROOT r = (f32[], s32[]) tuple(w, q)
 }
+less {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT r = pred[] compare(a, b), direction=LT
+}
+greater_total {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT r = pred[] compare(a, b), direction=GT, type=TOTALORDER
+}
+second_canonical {
+  u = f32[] parameter(0)
+  v = f32[] parameter(1)
+  a = f32[] parameter(2)
+  b = f32[] parameter(3)
+  z = f32[] constant(0)
+  n = f32[] constant(nan)
+  a0 = pred[] compare(a, z), direction=EQ
+  a1 = f32[] select(a0, z, a)
+  a2 = pred[] compare(a, a), direction=NE
+  a3 = f32[] select(a2, n, a1)
+  b0 = pred[] compare(b, z), direction=EQ
+  b1 = f32[] select(b0, z, b)
+  b2 = pred[] compare(b, b), direction=NE
+  b3 = f32[] select(b2, n, b1)
+  ROOT r = pred[] compare(a3, b3), direction=LT, type=TOTALORDER
+}
 square_plus {
   a = f32[] parameter(0)
   b = f32[] parameter(1)
@@ -116,6 +143,26 @@ void expect_rows(std::span<const RuleRow> rows) {
     EXPECT_EQ(printed(imported.graph), row.expected) << row.instructions;
     EXPECT_TRUE(imported.boundaries.empty()) << row.instructions;
   }
+}
+
+// A comparator is told by what it says of pairs of samples: plain, jax's with one zero and one NaN, IEEE's total order.
+TEST(HloRules, Sorts) {
+  const RuleRow rows[] = {
+      {R"(  ROOT r = f32[4,8] sort(x), dimensions={1}, to_apply=less)",
+       R"(%8 = sort f32[4,8] %0 {dimension=1, descending=false, count=8}
+return %8)"},
+      {R"(  ROOT r = (f32[4,8], f32[4,8]) sort(y, x), dimensions={0}, is_stable=true, to_apply=second_canonical)",
+       R"(%8 = sort (f32[4,8], f32[4,8]) %0, %1 {dimension=0, descending=false, count=4}
+return %8.1 %8)"},
+      {R"(  ROOT r = (f32[4,3], s32[4,3]) topk(x), k=3, largest=true)",
+       R"(%8 = iota s32[4,8] {type=s32[4,8], dimension=1}
+%9 = sort (f32[4,3], s32[4,3]) %0, %8 {dimension=1, descending=true, count=3}
+return %9 %9.1)"},
+      {R"(  ROOT r = f32[4,8] sort(x), dimensions={1}, to_apply=greater_total)",
+       R"(%8 = bitcast-convert s32[4,8] %0
+return %8)"},
+  };
+  expect_rows(rows);
 }
 
 TEST(HloRules, Elementwise) {
