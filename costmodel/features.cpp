@@ -6,7 +6,6 @@
 #include "costmodel/exchange_count.h"
 #include "costmodel/load_traffic.h"
 #include "costmodel/scan_count.h"
-#include "costmodel/sort_count.h"
 #include "costmodel/store_traffic.h"
 #include "costmodel/sweep_count.h"
 

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <limits>
 #include <ostream>
@@ -12,6 +13,7 @@
 #include "base/random.h"
 #include "graph/builder.h"
 #include "kernel/program/sort_plan.h"
+#include "kernel/rewrite/small_selection.h"
 #include "tests/codegen/kernel_run.h"
 
 namespace stitch::codegen::test {
@@ -204,6 +206,76 @@ TEST(FusedSortEmulated, WalksSeveralAxes) {
   const Value sort = b.add(Op::sort, {flat, b.iota(DType::u16, {7, 60}, 1)}, SortAttributes{1, false, 60});
   const KernelCase each = make_case(b.finish({{sort.node, 0}, {sort.node, 1}}));
   expect_right(each, {keys(DType::f32, 420, 4), bytes_of(DType::f32, std::vector<double>(70, 0.5))});
+}
+
+// ---- a few of the first, one by one ------------------------------------------------------------------------------
+
+struct Selection {
+  std::string name;
+  DType dtype;
+  bool descending;
+  std::int64_t count;
+};
+void PrintTo(const Selection& row, std::ostream* out) { *out << row.name; }
+
+class SelectionsEmulated : public testing::TestWithParam<Selection> {};
+
+// Rows of edge values, and rows of nothing but the lowest ones, of which each is taken once.
+TEST_P(SelectionsEmulated, AreWhatTheSortIs) {
+  const Selection& row = GetParam();
+  const auto sorted = sort_of({"", {6, 70}, 1, row.dtype, row.descending, row.count});
+  ASSERT_TRUE(sorted) << sorted.error().message;
+  auto selected = kernel::select_one_by_one(*sorted);
+  ASSERT_TRUE(selected);
+  EXPECT_TRUE(std::ranges::none_of(selected->nodes(), [](const graph::Node& node) { return node.op == Op::sort; }));
+  const KernelCase each = make_case(std::move(*selected));
+  EXPECT_EQ(each.program.phases.size(), 1U);
+  expect_right(each, {keys(row.dtype, 420, 6)}, *sorted);
+  const bool floating = graph::is_floating(row.dtype);
+  const double lowest = floating ? -std::numeric_limits<double>::infinity() : row.descending ? -128 : 127;
+  expect_right(each, {bytes_of(row.dtype, std::vector<double>(420, lowest))}, *sorted);
+}
+
+const Selection selections[] = {{"f32", DType::f32, true, 8},         {"bf16", DType::bf16, true, 5},
+                                {"f64", DType::f64, true, 2},         {"s8", DType::s8, true, 16},
+                                {"least_of_s8", DType::s8, false, 7}, {"s64", DType::s64, true, 3},
+                                {"one_u16", DType::u16, true, 1}};
+INSTANTIATE_TEST_SUITE_P(Of, SelectionsEmulated, testing::ValuesIn(selections),
+                         [](const auto& each) { return each.param.name; });
+
+// A router: softmax, the first experts, their weights' share. One phase of one group, none of it through memory.
+TEST(RouterEmulated, IsOnePhase) {
+  Builder b;
+  const Dims dims = {33, 64};
+  const Value x = b.convert(b.parameter(DType::bf16, dims), DType::f32);
+  const auto spread = [&](Value rows, const Dims& to) { return b.broadcast(rows, to, {0}); };
+  const Value weights =
+      b.unary(Op::exp, b.binary(Op::subtract, x, spread(b.reduce(graph::ReduceKind::max, x, {1}), dims)));
+  const Value softmax = b.binary(Op::divide, weights, spread(b.reduce(graph::ReduceKind::sum, weights, {1}), dims));
+  const Value top = b.add(Op::sort, {softmax, b.iota(DType::s32, dims, 1)}, SortAttributes{1, true, 6});
+  const Value share = b.binary(Op::divide, top, spread(b.reduce(graph::ReduceKind::sum, top, {1}), {33, 6}));
+  const auto router = b.finish({b.convert(share, DType::bf16), {top.node, 1}});
+  ASSERT_TRUE(router) << router.error().message;
+  auto selected = kernel::select_one_by_one(*router);
+  ASSERT_TRUE(selected);
+  const KernelCase each = make_case(std::move(*selected), profiler::test::one_phase);
+  EXPECT_EQ(each.program.phases[0].groups.size(), 1U);
+  Random random(13);
+  std::vector<double> values(33 * 64);
+  for (double& value : values) value = static_cast<double>(random.below(4096)) / 256 - 8;
+  expect_right(each, {bytes_of(DType::bf16, values)}, *router);
+}
+
+// What goes along besides places, ascending floats, and more than a few are sorted.
+TEST(Selections, AreOfFewPlacesAlone) {
+  for (const SortRow& row : {SortRow{"", {4, 40}, 1, DType::f32, false, 4},
+                             {"", {4, 40}, 1, DType::f32, true, 17},
+                             {"", {4, 40}, 1, DType::f32, true, 4, {DType::f32}},
+                             {"", {4, 40}, 1, DType::pred, true, 4}}) {
+    const auto sorted = sort_of(row);
+    ASSERT_TRUE(sorted);
+    EXPECT_FALSE(kernel::select_one_by_one(*sorted));
+  }
 }
 
 // Without the barriers of the network, in turn those of warps and those of blocks, the detector of races speaks.

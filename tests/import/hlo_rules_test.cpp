@@ -155,12 +155,20 @@ return %8)"},
        R"(%8 = sort (f32[4,8], f32[4,8]) %0, %1 {dimension=0, descending=false, count=4}
 return %8.1 %8)"},
       {R"(  ROOT r = (f32[4,3], s32[4,3]) topk(x), k=3, largest=true)",
-       R"(%8 = iota s32[4,8] {type=s32[4,8], dimension=1}
+       R"(%8 = iota s32[4,8] {dimension=1}
 %9 = sort (f32[4,3], s32[4,3]) %0, %8 {dimension=1, descending=true, count=3}
 return %9 %9.1)"},
       {R"(  ROOT r = f32[4,8] sort(x), dimensions={1}, to_apply=greater_total)",
        R"(%8 = bitcast-convert s32[4,8] %0
-return %8)"},
+%9 = constant s32[] {0}
+%10 = broadcast s32[4,8] %9 {dims=[4,8], mapping=[]}
+%11 = constant s32[] {2147483647}
+%12 = broadcast s32[4,8] %11 {dims=[4,8], mapping=[]}
+%13 = xor s32[4,8] %8, %12
+%14 = compare pred[4,8] %8, %10 {direction=lt}
+%15 = select s32[4,8] %14, %13, %8
+%16 = sort (s32[4,8], f32[4,8]) %15, %0 {dimension=1, descending=true, count=8}
+return %16.1)"},
   };
   expect_rows(rows);
 }
@@ -553,7 +561,7 @@ TEST(HloRules, WhatDoesNotFitIsAnErrorWithItsPlace) {
     std::string_view instruction, message;
   };
   const Row rows[] = {
-      {"f32[4,8] add(x, i)", "line 78, column 8: add 'r': operand 1 is s32, operand 0 is f32"},
+      {"f32[4,8] add(x, i)", "line 105, column 8: add 'r': operand 1 is s32, operand 0 is f32"},
       {"f32[4,8] add(x, v)", "add 'r': operand 1 has shape f32[8], operand 0 has f32[4,8]"},
       {"f32[4,8] add(x)", "add 'r': 1 operands are given"},
       {"f32[4,7] add(x, y)", "add 'r': declared as f32[4,7], but the operands give f32[4,8]"},
@@ -592,7 +600,7 @@ TEST(HloRules, WhatDoesNotFitIsAnErrorWithItsPlace) {
     const Error error = import_bad(entry(fmt::format("  ROOT r = {}", row.instruction)));
     EXPECT_EQ(error.kind, ErrorKind::parse) << error.message;
     EXPECT_THAT(error.message, HasSubstr(row.message)) << row.instruction;
-    EXPECT_THAT(error.message, HasSubstr("line 78, column ")) << row.instruction;
+    EXPECT_THAT(error.message, HasSubstr("line 105, column ")) << row.instruction;
   }
 }
 

@@ -97,6 +97,7 @@ Values in_order(Call& c, bool descending, std::int64_t count) {
   Value x = c.tensor("self");
   if (b.dims(x).empty()) x = b.reshape(x, {1});
   const Dims dims = b.dims(x);
+  if (dims.empty()) return {};  // the builder has failed
   const std::int64_t dimension = c.dimension("dim", std::ssize(dims), -1), length = dims[dimension];
   if (const std::int64_t most = graph::longest_sorted_line(b.dtype(x)); length > most)
     return c.unsupported(fmt::format("lines of {} elements: a block sorts at most {}", length, most));

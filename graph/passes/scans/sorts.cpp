@@ -1,4 +1,4 @@
-#include "graph/passes/sorts.h"
+#include "graph/passes/scans/sorts.h"
 
 #include <algorithm>
 #include <map>
