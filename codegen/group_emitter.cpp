@@ -3,6 +3,7 @@
 #include "codegen/ahead_emitter.h"
 #include "codegen/scan_emitter.h"
 #include "codegen/scatter_emitter.h"
+#include "codegen/sort_emitter.h"
 
 namespace stitch::codegen {
 
@@ -23,6 +24,7 @@ std::string GroupEmitter::emit() {
   reductions_.begin();
   switch (scope_.anchor(0).kind) {
     case Anchor::Kind::scan: ScanEmitter(scope_, 0).emit(); break;
+    case Anchor::Kind::sort: SortEmitter(scope_, 0).emit(); break;
     case Anchor::Kind::scatter: ScatterEmitter(scope_, 0).emit(); break;
     case Anchor::Kind::store:
     case Anchor::Kind::reduce:

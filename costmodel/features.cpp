@@ -46,6 +46,7 @@ GroupFeatures group_features(const graph::Graph& graph, const kernel::GroupProgr
   }
   for (int sweep = 0; sweep < features.sweeps; ++sweep) count_sweep(counted, sweep, loads, features);
   if (group.structure.anchors[0].kind == kernel::Anchor::Kind::scan) count_scan(counted, features);
+  if (group.structure.anchors[0].kind == kernel::Anchor::Kind::sort) count_sort(counted, features);
   count_reductions(counted, features);
   return features;
 }

@@ -10,4 +10,8 @@ namespace stitch::costmodel {
 /// axis; and the chain of the turns, each of which waits for loads of its own and for the total of the one before.
 void count_scan(const CountedGroup& counted, GroupFeatures& features);
 
+/// Adds what putting lines in order takes (codegen/device/sort.cuh): making words of keys, the comparisons of the
+/// network, the passes through shared memory between them with their barriers, and what is gathered along.
+void count_sort(const CountedGroup& counted, GroupFeatures& features);
+
 }  // namespace stitch::costmodel

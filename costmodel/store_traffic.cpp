@@ -33,20 +33,21 @@ double stored_bytes(const CountedGroup& counted, int number) {
   return bytes;
 }
 
-/// A scan's results, each as wide as a thread's run of it.
-void count_scan_stores(const CountedGroup& counted, int number, GroupFeatures& features) {
+/// A scan's results, each as wide as a thread's run of it, or a sort's, of which the first of each line are stored.
+void count_line_stores(const CountedGroup& counted, int number, GroupFeatures& features) {
   const Anchor& anchor = counted.group.structure.anchors[number];
   const graph::Node& node = counted.graph.node(anchor.node);
   for (std::size_t b = 0; b < anchor.buffers.size(); ++b) {
     const int size = graph::byte_size(node.type(anchor.results[b]).dtype);
     const int width = std::max(1, counted.group.stores[number][b].width);
-    const double bytes = counted.elements(anchor.axes) * size;
+    const double bytes = static_cast<double>(node.type(anchor.results[b]).bytes());
+    const double share = bytes / std::max(counted.elements(anchor.axes) * size, 1.0);
     const double factor = sector_waste(counted, anchor.addresses[b], size, size * width);
     features.dram_write_bytes += bytes;
     features.sector_bytes += bytes * factor;
     features.l2_bytes += bytes * factor;
     features.requested_bytes += bytes;
-    const double requests = counted.warps * counted.per_thread(anchor.axes) / width;
+    const double requests = counted.warps * counted.per_thread(anchor.axes) * share / width;
     features.instructions += requests * instructions_of_store;
     features.store_requests += requests;
     features.store_lane_bytes += requests * width * size;
@@ -64,8 +65,8 @@ int requested_together(const CountedGroup& counted, int number) {
 
 void count_store(const CountedGroup& counted, int number, GroupFeatures& features) {
   const Anchor& anchor = counted.group.structure.anchors[number];
-  if (anchor.kind == Anchor::Kind::scan && !counted.residence.is_resident(anchor.buffers[0]))
-    return count_scan_stores(counted, number, features);
+  const bool lines = anchor.kind == Anchor::Kind::scan || anchor.kind == Anchor::Kind::sort;
+  if (lines && !counted.residence.is_resident(anchor.buffers[0])) return count_line_stores(counted, number, features);
   const AxisSet written = written_axes(anchor);
   const double bytes = stored_bytes(counted, number);
   if (counted.residence.is_resident(anchor.buffers[0])) {

@@ -25,6 +25,7 @@ constexpr std::array rows = {
     KindRow{KernelKind::partial_reduction, "partial reduction", 0.15},  // the same has 12 of large sums only: guess
     KindRow{KernelKind::phases, "several phases", 0.25},                // guess: barriers were never compared
     KindRow{KernelKind::scan, "scan", 0.5},                             // guess
+    KindRow{KernelKind::sort, "sort", 0.5},                             // guess
     KindRow{KernelKind::scatter, "scatter", 0.5},                       // guess
     KindRow{KernelKind::recurrent, "recurrent", 0.5},                   // guess
     KindRow{KernelKind::contraction, "contraction", 0.20},              // 221 schedules on an H100: 1.19
@@ -40,6 +41,7 @@ KernelKind kind_of(const kernel::GroupProgram& group) {
       case Anchor::Kind::reduce: kind = std::max(kind, KernelKind::row_reduction); break;
       case Anchor::Kind::partial: kind = std::max(kind, KernelKind::partial_reduction); break;
       case Anchor::Kind::scan: kind = std::max(kind, KernelKind::scan); break;
+      case Anchor::Kind::sort: kind = std::max(kind, KernelKind::sort); break;
       case Anchor::Kind::scatter:
       case Anchor::Kind::atomic: kind = std::max(kind, KernelKind::scatter); break;
     }

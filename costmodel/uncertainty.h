@@ -14,6 +14,7 @@ enum class KernelKind : std::uint8_t {
   partial_reduction,  ///< Partial results of many tiles, which later phases add up: sums of columns, of everything.
   phases,             ///< Several phases for another reason: blocks that wait for one another.
   scan,               ///< Cumulative sums and the like.
+  sort,               ///< Lines put in order.
   scatter,            ///< Updates whose places are read.
   recurrent,          ///< A loop in one launch.
   contraction,        ///< A product of matrices, a library's as well.

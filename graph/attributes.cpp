@@ -28,6 +28,7 @@ Attributes default_attributes(Op op) {
     case Op::select_and_scatter: return SelectAndScatterAttributes{};
     case Op::scan: return ScanAttributes{};
     case Op::associative_scan: return AssociativeScanAttributes{};
+    case Op::sort: return SortAttributes{};
     case Op::dot: return DotAttributes{};
     case Op::convolution: return ConvolutionAttributes{};
     case Op::opaque: return OpaqueAttributes{};

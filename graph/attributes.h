@@ -305,6 +305,20 @@ struct AssociativeScanAttributes {
   bool operator==(const AssociativeScanAttributes&) const = default;
 };
 
+/// Stable order of the lines along one dimension by the first operand's elements; the other operands go along.
+struct SortAttributes {
+  std::int64_t dimension = 0;
+  bool descending = false;
+  std::int64_t count = 0;  ///< how many of a line's first elements the results have
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("dimension", self.dimension);
+    visit("descending", self.descending);
+    visit("count", self.count);
+  }
+  bool operator==(const SortAttributes&) const = default;
+};
+
 /// General batched contraction; result dims: batch, free of the left, free of the right.
 struct DotAttributes {
   Dims lhs_batch, rhs_batch, lhs_contracting, rhs_contracting;
@@ -386,7 +400,7 @@ using Attributes =
                  DynamicSliceAttributes, UpdateAttributes, ConcatenateAttributes, PadAttributes, ReverseAttributes,
                  GatherAttributes, ScatterAttributes, ReduceAttributes, ArgReduceAttributes, ReduceWindowAttributes,
                  SelectAndScatterAttributes, ScanAttributes, DotAttributes, ConvolutionAttributes, OpaqueAttributes,
-                 LoopAttributes, AssociativeScanAttributes, MaxExpSumAttributes>;
+                 LoopAttributes, AssociativeScanAttributes, MaxExpSumAttributes, SortAttributes>;
 
 /// Default-constructed attributes of the alternative that `op` uses; the codec fills it, the verifier compares kinds.
 Attributes default_attributes(Op op);

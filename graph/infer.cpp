@@ -249,6 +249,7 @@ Result<Types> infer_by_rule(Op op, Operands operands, const Attributes& attribut
     case Op::scan: return infer_scan(operands[0], std::get<ScanAttributes>(attributes));
     case Op::associative_scan:
       return infer_associative_scan(operands, std::get<AssociativeScanAttributes>(attributes), regions);
+    case Op::sort: return infer_sort(operands, std::get<SortAttributes>(attributes));
     case Op::dot: return infer_dot(operands, std::get<DotAttributes>(attributes));
     case Op::convolution: return infer_convolution(operands, std::get<ConvolutionAttributes>(attributes));
     case Op::opaque: return std::get<OpaqueAttributes>(attributes).results;

@@ -54,6 +54,7 @@ Result<Types> infer_max_exp_sum(const TensorType& operand, const MaxExpSumAttrib
 Result<Types> infer_reduce_window(const TensorType& operand, const ReduceWindowAttributes& a);
 Result<Types> infer_select_and_scatter(OperandTypes operands, const SelectAndScatterAttributes& a);
 Result<Types> infer_scan(const TensorType& operand, const ScanAttributes& a);
+Result<Types> infer_sort(OperandTypes operands, const SortAttributes& a);
 Result<Types> infer_dot(OperandTypes operands, const DotAttributes& a);
 Result<Types> infer_convolution(OperandTypes operands, const ConvolutionAttributes& a);
 

@@ -111,6 +111,20 @@ Result<Types> infer_scan(const TensorType& operand, const ScanAttributes& a) {
   return Types{operand};
 }
 
+Result<Types> infer_sort(OperandTypes operands, const SortAttributes& a) {
+  STITCH_TRY(check_dimensions("dimension", {a.dimension}, operands[0].rank()));
+  const std::int64_t extent = operands[0].dims[a.dimension];
+  if (a.count < 0 || a.count > extent) return bad("attribute 'count': {} of {} elements", a.count, extent);
+  Types results;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    if (operands[i].dims != operands[0].dims)
+      return bad("operand {} has shape {}, operand 0 has {}", i, to_string(operands[i]), to_string(operands[0]));
+    results.push_back(operands[i]);
+    results.back().dims[a.dimension] = a.count;
+  }
+  return results;
+}
+
 Result<Types> infer_dot(OperandTypes operands, const DotAttributes& a) {
   const TensorType& lhs = operands[0];
   const TensorType& rhs = operands[1];

@@ -127,3 +127,4 @@ STITCH_OP(nextafter, "nextafter",
           function(2).spelling("next_after<{type}>({x}, {y})").instructions(14, 28))
 STITCH_OP(associative_scan, "associative-scan", other(OpCategory::reduction, 1, any_number))
 STITCH_OP(max_exp_sum, "max-exp-sum", reduction(Expensive, 1).takes(Floating).error(0.5))
+STITCH_OP(sort, "sort", other(OpCategory::reduction, 1, any_number))

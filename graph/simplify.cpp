@@ -22,6 +22,7 @@
 #include "graph/passes/loops/loops.h"
 #include "graph/passes/reductions.h"
 #include "graph/passes/scans/associative_scans.h"
+#include "graph/passes/scans/sorts.h"
 #include "graph/passes/sink_broadcasts.h"
 #include "graph/passes/sink_layouts.h"
 #include "graph/passes/slices.h"
@@ -47,6 +48,7 @@ constexpr SimplificationPass passes[] = {
     {"convolutions", simplify_convolutions, "writes out convolutions that are no matrix products"},
     {"windows", simplify_windows, "splits large windows; max-pooling's gradient selects once per window"},
     {"slices", simplify_slices, "slices, pads, concatenations"},
+    {"sorts", simplify_sorts, "sorts whose lines are read in part become top-k"},
     {"indexing", simplify_indexing, "gather, scatter, dynamic slices"},
     {"conversions", simplify_conversions, "shortens chains of conversions"},
     {"integer-ranges", apply_integer_ranges, "drops tests and words that ranges decide"},

@@ -42,6 +42,7 @@ std::string describe_anchor(const Graph& graph, const kernel::Anchor& anchor) {
     case kernel::Anchor::Kind::reduce: return "reduce " + graph::to_text(graph, anchor.node);
     case kernel::Anchor::Kind::partial: return "part of " + graph::to_text(graph, anchor.node);
     case kernel::Anchor::Kind::scan: return "scan " + graph::to_text(graph, anchor.node);
+    case kernel::Anchor::Kind::sort: return "sort " + graph::to_text(graph, anchor.node);
     case kernel::Anchor::Kind::scatter: return "scatter " + graph::to_text(graph, anchor.node);
     case kernel::Anchor::Kind::atomic: return "updates of " + graph::to_text(graph, anchor.node);
   }

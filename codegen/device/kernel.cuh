@@ -6,4 +6,5 @@
 #include "stitch/max_exp_sum.cuh"
 #include "stitch/memory.cuh"
 #include "stitch/reduce.cuh"
+#include "stitch/sort.cuh"
 #include "stitch/types.cuh"

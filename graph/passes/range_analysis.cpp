@@ -145,6 +145,7 @@ ValueRange RangeAnalysis::compute(const Rewriter& graph, const Node& node, std::
       for (std::size_t i = 1; i < node.operands.size(); ++i) range = hull(range, operand(graph, node, i));
       return range;
     }
+    case Op::sort: return operand(graph, node, result);
     case Op::select: return hull(operand(graph, node, 1), operand(graph, node, 2));
     case Op::convert: return converted(operand(graph, node, 0), graph.dtype(node.operands[0]), dtype);
     case Op::bitcast_convert: {

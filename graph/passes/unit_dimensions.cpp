@@ -174,6 +174,22 @@ Replacement associative_scan(Rewriter& graph, const Node& node) {
   return results;
 }
 
+Replacement sort(Rewriter& graph, const Node& node) {
+  auto a = node.as<SortAttributes>();
+  const Dims& dims = graph.dims(node.operands[0]);
+  if (dims[a.dimension] == 1 && a.count == 1) return node.operands;
+  Dropped dropped(dims);
+  dropped.keep(a.dimension);
+  if (dropped.none()) return {};
+  a.dimension = dropped.number(a.dimension);
+  std::vector<Value> operands, results;
+  for (const Value operand : node.operands) operands.push_back(without_dimensions(graph, operand, dropped));
+  const Value narrow = graph.add(Op::sort, operands, a);
+  for (std::int32_t r = 0; r < std::ssize(node.results); ++r)
+    results.push_back(graph.reshape({narrow.node, r}, node.type(r).dims));
+  return results;
+}
+
 /// Start operands of the dimensions that stay, from operand `first` on. A start along an extent of 1 is always 0.
 std::vector<Value> kept_starts(const Node& node, std::size_t first, const Dropped& dropped) {
   std::vector<Value> starts;
@@ -292,6 +308,7 @@ Replacement unit_dimensions_rule(Rewriter& graph, const Node& node) {
     case Op::iota: return iota(graph, node);
     case Op::scan: return scan(graph, node);
     case Op::associative_scan: return associative_scan(graph, node);
+    case Op::sort: return sort(graph, node);
     case Op::dynamic_slice: return dynamic_slice(graph, node);
     case Op::dynamic_update_slice: return dynamic_update_slice(graph, node);
     case Op::gather: return gather(graph, node);

@@ -48,6 +48,10 @@ Status Evaluation::demand_node(NodeId id) {
     demand_associative_scan(id);
     return {};
   }
+  if (node.op == Op::sort) {
+    demand_sort(id);
+    return {};
+  }
   NodeState& s = state(id);
   s.in_parts = node.op == Op::reduce && reads_too_much(id);
   if (s.in_parts) return {};  // each part demands what it needs when it is computed

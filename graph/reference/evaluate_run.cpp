@@ -197,6 +197,7 @@ Status Evaluation::compute_node(NodeId id) {
     case Op::conditional: return compute_conditional(id);
     case Op::threefry2x32: return compute_threefry(id);
     case Op::associative_scan: return compute_associative_scan(id);
+    case Op::sort: return compute_sort(id);
     case Op::opaque:
       return make_error(ErrorKind::unsupported, "opaque operator '{}' cannot be evaluated",
                         node.as<OpaqueAttributes>().target);

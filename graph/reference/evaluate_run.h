@@ -62,6 +62,7 @@ class Evaluation {
   Status demand_node(NodeId id);
   Status demand_control(NodeId id);
   void demand_associative_scan(NodeId id);
+  void demand_sort(NodeId id);
   [[nodiscard]] std::int64_t elements_read(NodeId id) const;
   [[nodiscard]] bool reads_too_much(NodeId id);
   Status find_indices(NodeId id, const Box& out, std::vector<Block>& indices);
@@ -83,6 +84,7 @@ class Evaluation {
   Status compute_threefry(NodeId id);
   Result<Block> compute_in_parts(NodeId id, const Box& box);
   Status compute_associative_scan(NodeId id);
+  Status compute_sort(NodeId id);
   Status round_blocks(NodeId id);
   Status doubt_blocks(NodeId id);
   void release(NodeId id);

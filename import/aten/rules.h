@@ -51,6 +51,9 @@ template <ReduceKind kind>
 Values scan_rule(Call& c) {
   return scan(c, kind);
 }
+Values sort(Call& c);
+Values top_k(Call& c);
+Values arg_sort(Call& c);
 Values extreme_number(Call& c, Op op);  ///< fmax and fmin
 template <Op op>
 Values extreme_number_rule(Call& c) {

@@ -72,6 +72,9 @@ std::optional<graph::Op> composite_function(const Site& site) {
 
 Result<Values> lower_call(const Site& site) {
   if (const auto op = composite_function(site)) return lower_function(site, *op);
+  const bool top_k = composite_name(site.instruction) == "chlo.top_k" && site.operands.size() == 1 &&
+                     site.types.size() == 2 && site.types[0].rank() > 0;
+  if (top_k) return top_of_lines(site, site.types[0].dims.back(), true);
   const std::string_view key = find_attribute(site.instruction, "to_apply") != nullptr ? "to_apply" : "calls";
   STITCH_ASSIGN(const Computation* computation, site.lowering.called(site, key));
   if (!site.lowering.is_threefry(*computation)) {

@@ -93,6 +93,8 @@ constexpr Rule rows[] = {
     {"reduce", lower_reduce, Op::reduce, 2, -1, array_operands},
     {"reduce-window", lower_reduce_window, Op::reduce_window, 2, -1, array_operands},
     {"select-and-scatter", lower_select_and_scatter, Op::select_and_scatter, 3, 3},
+    {"sort", lower_sort, Op::sort, 1, -1, Shapes::array_operands},
+    {"topk", lower_top_k, Op::sort, 1, 1, Shapes::array_operands},
     // contractions
     {"dot", lower_dot, Op::dot, 2, -1},
     {"convolution", lower_convolution, Op::convolution, 2, 2},
@@ -112,8 +114,6 @@ constexpr Rule rows[] = {
     {"conditional", lower_conditional, Op::conditional, 2, -1, any},
     // boundaries
     {"custom-call", lower_custom_call, Op::opaque, 0, -1, any, "a custom call"},
-    {"sort", lower_opaque, Op::opaque, 1, -1, any, "no kernels for sorting"},
-    {"topk", lower_opaque, Op::opaque, 1, -1, any, "no kernels for sorting"},
     {"ragged-dot", lower_opaque, Op::opaque, 2, -1, any, "no kernels for ragged contractions"},
     {"fft", lower_opaque, Op::opaque, 1, 1, any, "left to an FFT library"},
     {"cholesky", lower_opaque, Op::opaque, 1, 1, any, solver},

@@ -63,6 +63,12 @@ Result<Values> lower_reduce(const Site& site);
 Result<Values> lower_reduce_window(const Site& site);
 Result<Values> lower_select_and_scatter(const Site& site);
 
+// sorts.cpp
+Result<Values> lower_sort(const Site& site);
+Result<Values> lower_top_k(const Site& site);
+/// The first `count` elements of lines in order and their places, as a topk and chlo.top_k say it.
+Result<Values> top_of_lines(const Site& site, std::int64_t count, bool largest);
+
 // contractions.cpp
 Result<Values> lower_dot(const Site& site);
 Result<Values> lower_convolution(const Site& site);

@@ -1,4 +1,7 @@
 // Operators that are left to others but whose results' types follow from their inputs, whatever the file states.
+#include <fmt/format.h>
+
+#include "graph/sorting.h"
 #include "import/onnx/families.h"
 
 namespace stitch::import::onnx {
@@ -8,6 +11,7 @@ constexpr std::string_view reason = "left to a library";
 
 }  // namespace
 
+/// Where there are NaN the standard says nothing; they are the greatest, as everywhere here.
 Result<Values> top_k(Call& c) {
   STITCH_TRY(c.need_rank(0, 1));
   std::int64_t k = 0;
@@ -17,10 +21,18 @@ Result<Values> top_k(Call& c) {
     STITCH_ASSIGN(k, c.node.integer("k", 0));
   }
   STITCH_ASSIGN(const std::int64_t axis, c.axis("axis", -1, c.rank(c.in(0))));
+  STITCH_ASSIGN(const std::int64_t largest, c.node.integer("largest", 1));
   Dims dims = c.dims(c.in(0));
-  if (k < 0 || k > dims[axis]) return Call::wrong("the {} largest of {}", k, graph::to_string(dims));
-  dims[axis] = k;
-  return c.opaque({{c.dtype(c.in(0)), dims}, {DType::s64, dims}}, reason);
+  const std::int64_t length = dims[axis];
+  if (k < 0 || k > length) return Call::wrong("the {} largest of {}", k, graph::to_string(dims));
+  if (const std::int64_t most = graph::longest_sorted_line(c.dtype(c.in(0))); length > most) {
+    dims[axis] = k;
+    return c.opaque({{c.dtype(c.in(0)), dims}, {DType::s64, dims}},
+                    fmt::format("lines of {} elements: a block sorts at most {}", length, most));
+  }
+  const Value sorted = c.b.add(graph::Op::sort, {c.in(0), c.b.iota(DType::s64, dims, axis)},
+                               graph::SortAttributes{axis, largest != 0, k});
+  return Values{sorted, {sorted.node, 1}};
 }
 
 Result<Values> determinant(Call& c) {

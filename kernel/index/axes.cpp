@@ -262,6 +262,17 @@ class Equations {
           same_shape(node.operands[r], {id, r});
         }
         return;
+      case Op::sort: {
+        const std::size_t sorted = node.as<graph::SortAttributes>().dimension;
+        for (std::int32_t r = 0; r < std::ssize(node.results); ++r) {
+          same_shape(node.operands[0], node.operands[r]);
+          for (std::size_t d = 0; d < dims(result).size(); ++d) {
+            if (d != sorted) same(node.operands[0], d, {id, r}, d);
+          }
+          if (r > 0) same_shape(result, {id, r});
+        }
+        return;
+      }
       default: break;
     }
     if (!graph::is_elementwise(node.op)) return;
@@ -485,6 +496,7 @@ std::vector<int> AxisAnalysis::reduced(NodeId id) const {
   // A scan walks its result, whose axes are not the operand's where these would stand in one value twice.
   if (node.op == Op::scan) return of({id, 0}, node.as<graph::ScanAttributes>().dimension);
   if (node.op == Op::associative_scan) return of({id, 0}, node.as<graph::AssociativeScanAttributes>().dimension);
+  if (node.op == Op::sort) return of(node.operands[0], node.as<graph::SortAttributes>().dimension);
   std::vector<int> axes;
   for (const std::int64_t d : graph::reduced_dimensions(node).value_or(Dims{})) {
     const auto& of_dimension = of(node.operands[0], d);

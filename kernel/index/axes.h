@@ -57,7 +57,7 @@ class AxisAnalysis {
   [[nodiscard]] std::vector<int> of(graph::Value value) const;
   /// The axis of the slabs; -1: there are none, or the dimension cannot be cut so.
   [[nodiscard]] int slab_axis() const { return slab_axis_; }
-  /// Axes that a reduce (arg_reduce, scan) node combines over.
+  /// Axes that a reduce (arg_reduce, scan) node combines over, or a sort puts in order.
   [[nodiscard]] std::vector<int> reduced(graph::NodeId id) const;
 
  private:

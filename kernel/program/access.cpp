@@ -100,6 +100,7 @@ GroupAccesses find_accesses(const GroupStructure& structure, int vector_axis, st
   }
   for (const Anchor& anchor : structure.anchors) {
     found.stores.emplace_back();
+    if (anchor.kind == Anchor::Kind::sort) found.stores.back().assign(anchor.buffers.size(), Access{});
     if (anchor.kind == Anchor::Kind::scan) {
       const graph::Node& node = program.graph().node(anchor.node);
       for (std::size_t b = 0; b < anchor.buffers.size(); ++b)

@@ -9,6 +9,7 @@
 #include "kernel/program/hoisting.h"
 #include "kernel/program/loads_ahead.h"
 #include "kernel/program/reduction_plan.h"
+#include "kernel/program/sort_plan.h"
 #include "kernel/structure/items.h"
 
 namespace stitch::kernel {
@@ -129,6 +130,7 @@ class GroupDerivation {
     group_.exchange_bytes = exchange_bytes(structure_, group_.reductions);
     STITCH_TRY(place_held(structure_, group_));
     estimate_registers(structure_, is_held, group_);
+    if (structure_.anchors[0].kind == Anchor::Kind::sort) add_lines();
     group_.structure = std::move(context_.structure_);
     return std::move(group_);
   }
@@ -243,6 +245,14 @@ class GroupDerivation {
     for (int number = 0; number < std::ssize(group_.sweeps); ++number)
       choose_early(context_.flow_, structure_, group_, schedule_, division.is_held, number, group_.sweeps[number]);
     return division.is_held;
+  }
+
+  /// What a sort's threads have of their lines in registers, and the lines in shared memory.
+  void add_lines() {
+    constexpr std::int64_t besides = 8;  // addresses, places and a comparison under way (guess)
+    const SortPlan plan = sort_plan(structure_, group_.mapping, schedule_.threads);
+    group_.held_bytes = (plan.shared_bytes() + 15) / 16 * 16;
+    group_.registers += static_cast<int>(plan.elements * plan.word_bytes() / 4 + besides);
   }
 
   GroupDeriver& context_;

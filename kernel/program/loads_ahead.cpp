@@ -71,8 +71,8 @@ Status choose_ahead(const GroupStructure& structure, GroupProgram& group, const 
                       most_stages);
   if (schedule.rows > 0) return make_error(ErrorKind::constraint, "a turn of a recurrent kernel has no next row");
   const Anchor::Kind kind = structure.anchors[0].kind;
-  if (kind == Anchor::Kind::scan || kind == Anchor::Kind::scatter)
-    return make_error(ErrorKind::constraint, "scans and scatters have loops of their own");
+  if (kind == Anchor::Kind::scan || kind == Anchor::Kind::sort || kind == Anchor::Kind::scatter)
+    return make_error(ErrorKind::constraint, "scans, sorts and scatters have loops of their own");
   bool any = false;
   if (group.inner_loops.empty()) {
     choose_outer(*structure.program, group);

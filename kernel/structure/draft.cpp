@@ -62,11 +62,11 @@ class Drafter {
     return needed;
   }
 
-  /// Of a result that a scan's is, through reshapes: that of the scan, which has the same elements in the same order.
-  /// A scan is only ever stored, and would be stored twice.
+  /// Of a result that a scan's or sort's is, through reshapes: that of the scan, which has the same elements in the
+  /// same order. A scan is only ever stored, and would be stored twice.
   [[nodiscard]] Value stored_as(Value result) const {
     const Value value = graph::without_reshapes(graph_, result);
-    return is_scan(graph_.node(value.node).op) ? value : result;
+    return walks_lines(graph_.node(value.node).op) ? value : result;
   }
 
   /// The kernel's results that a value is.
@@ -94,10 +94,11 @@ class Drafter {
     drafts_.push_back(finish);
   }
 
-  /// One draft for all results of a scan that something needs.
-  void draft_scan(NodeId id) {
+  /// One draft for all results of a scan or sort that something needs.
+  void draft_lines(NodeId id) {
     Draft draft;
-    draft.kind = Draft::Kind::scan;
+    const bool sorts = graph_.node(id).op == Op::sort;
+    draft.kind = sorts ? Draft::Kind::sort : Draft::Kind::scan;
     draft.node = id;
     draft.phase = phases_.of(id);
     for (std::int32_t r = 0; r < std::ssize(graph_.node(id).results); ++r) {
@@ -106,7 +107,8 @@ class Drafter {
       draft.stored.emplace_back(r, outputs.empty() ? -1 : outputs.front());
     }
     draft.value = {id, draft.stored.front().first};
-    draft.axes = analysis_.of(draft.value);
+    // All of a line is sorted, of which the results may have a part.
+    draft.axes = analysis_.of(sorts ? graph_.node(id).operands[0] : draft.value);
     drafts_.push_back(draft);
     for (const auto& [result, first] : draft.stored) {
       for (const int output : outputs_of({id, result})) {
@@ -116,7 +118,7 @@ class Drafter {
   }
 
   void draft_stored_only(NodeId id) {
-    if (is_scan(graph_.node(id).op)) return draft_scan(id);
+    if (walks_lines(graph_.node(id).op)) return draft_lines(id);
     Draft draft;
     draft.kind = Draft::Kind::scatter;
     draft.node = id;

@@ -14,13 +14,14 @@ namespace stitch::kernel {
 /// one for every reduction, every value that is kept and every part of a result; group_forming sorts those of a phase
 /// into groups, and group_builder makes each an Anchor.
 struct Draft {
-  enum class Kind { output, piece, update, reduce, finish, keep, scan, scatter, fill, add_updates };
+  enum class Kind { output, piece, update, reduce, finish, keep, scan, sort, scatter, fill, add_updates };
   Kind kind = Kind::output;
   graph::NodeId node = -1;
   graph::Value value;                ///< the value whose elements the anchor ranges over
   int output = -1;                   ///< result index, for output and piece
   std::vector<std::int64_t> offset;  ///< piece: where it starts in the output
-  /// scan: which of the node's results it stores, and which result of the kernel each is (-1: none, kept in scratch).
+  /// scan, sort: which of the node's results it stores, and which result of the kernel each is (-1: none, kept in
+  /// scratch).
   std::vector<std::pair<int, int>> stored;
   int phase = 0;
   std::vector<int> axes;                               ///< outermost first

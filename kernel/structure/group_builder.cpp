@@ -147,6 +147,7 @@ Result<Anchor> GroupBuilder::build_anchor(const Draft& draft, GroupStructure& gr
     case Draft::Kind::reduce: return build_reduce(draft, program, std::move(anchor));
     case Draft::Kind::finish: return build_finish(draft, group, std::move(anchor));
     case Draft::Kind::scan: return build_scan(draft, program, std::move(anchor));
+    case Draft::Kind::sort: return build_sort(draft, program, std::move(anchor));
     case Draft::Kind::scatter: return build_scatter(draft, program, std::move(anchor));
     case Draft::Kind::fill: return build_whole(draft, graph_.node(draft.node).operands[0], program, std::move(anchor));
     case Draft::Kind::keep: return build_whole(draft, draft.value, program, std::move(anchor));
@@ -258,12 +259,35 @@ Result<Anchor> GroupBuilder::build_scan(const Draft& draft, ScalarProgram& progr
     anchor.items.push_back(item);
   }
   STITCH_ASSIGN(anchor.reduced, positions(program, analysis_.reduced(draft.node)));
-  const Index address = program.pool().linear(indices, graph::row_major_strides(node.type().dims));
+  address_results(draft, indices, program, anchor);
+  return anchor;
+}
+
+/// Where the results that are wanted go: element `indices` of each.
+void GroupBuilder::address_results(const Draft& draft, const std::vector<Index>& indices, ScalarProgram& program,
+                                   Anchor& anchor) {
+  const Index address = program.pool().linear(indices, graph::row_major_strides(graph_.node(draft.node).type().dims));
   for (const auto& [result, output] : draft.stored) {
     anchor.results.push_back(result);
     anchor.buffers.push_back(output >= 0 ? Buffer{Buffer::Kind::output, output} : scratch_for({draft.node, result}));
     anchor.addresses.push_back(address);
   }
+}
+
+/// The key of an element and what goes along; the addresses are those of the place that a thread writes.
+Result<Anchor> GroupBuilder::build_sort(const Draft& draft, ScalarProgram& program, Anchor anchor) {
+  const Node& node = graph_.node(draft.node);
+  const std::vector<Index> indices = program.canonical_indices(analysis_, node.operands[0]);
+  anchor.kind = Anchor::Kind::sort;
+  anchor.dtype = graph_.type(node.operands[0]).dtype;
+  STITCH_ASSIGN(const ItemId key, program.item(node.operands[0], indices));
+  anchor.items = {key};
+  for (const auto& [result, output] : draft.stored) {
+    STITCH_ASSIGN(const ItemId item, program.item(node.operands[result], indices));
+    anchor.items.push_back(item);
+  }
+  STITCH_ASSIGN(anchor.reduced, positions(program, analysis_.reduced(draft.node)));
+  address_results(draft, indices, program, anchor);
   return anchor;
 }
 
@@ -317,6 +341,7 @@ void GroupBuilder::record_stored(const std::vector<Draft*>& drafts) {
       case Draft::Kind::update: stored[draft.value] = {output, type.dims, type.dtype}; break;
       case Draft::Kind::keep: stored.try_emplace(draft.value, in_scratch(draft.value)); break;
       case Draft::Kind::scan:
+      case Draft::Kind::sort:
         for (const auto& [result, number] : draft.stored) {
           const Value value{draft.node, result};
           const graph::TensorType& of_result = graph_.type(value);

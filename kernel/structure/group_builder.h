@@ -43,8 +43,10 @@ class GroupBuilder {
   Result<Anchor> build_whole(const Draft& draft, graph::Value source, ScalarProgram& program, Anchor anchor);
   Result<Anchor> build_update(const Draft& draft, ScalarProgram& program, Anchor anchor);
   Result<Anchor> build_scan(const Draft& draft, ScalarProgram& program, Anchor anchor);
+  Result<Anchor> build_sort(const Draft& draft, ScalarProgram& program, Anchor anchor);
   Result<Anchor> build_scatter(const Draft& draft, ScalarProgram& program, Anchor anchor);
 
+  void address_results(const Draft& draft, const std::vector<Index>& indices, ScalarProgram& program, Anchor& anchor);
   Buffer buffer_of(const Draft& draft);
   Buffer scratch_for(graph::Value value);
   std::vector<Buffer> partials_for(graph::NodeId id);

@@ -25,7 +25,9 @@ bool is_subset(const std::vector<int>& a, const std::vector<int>& b) {
 }
 
 /// It walks its axis in its own way and holds no reduction on the side.
-bool is_special(const Draft& draft) { return draft.kind == Draft::Kind::scan || draft.kind == Draft::Kind::scatter; }
+bool is_special(const Draft& draft) {
+  return draft.kind == Draft::Kind::scan || draft.kind == Draft::Kind::sort || draft.kind == Draft::Kind::scatter;
+}
 
 /// Drafts of a phase that are joined step by step: a disjoint-set forest. Joined ones have axes of which one set
 /// contains the others.
@@ -139,6 +141,11 @@ std::vector<Value> GroupForming::roots(const Draft& draft) const {
     case Draft::Kind::reduce:
     case Draft::Kind::scan:
     case Draft::Kind::scatter: return operands;
+    case Draft::Kind::sort: {
+      std::vector<Value> read = {operands[0]};
+      for (const auto& [result, output] : draft.stored) read.push_back(operands[result]);
+      return read;
+    }
     case Draft::Kind::fill: return {operands[0]};
     case Draft::Kind::update:
     case Draft::Kind::add_updates: return {operands.begin() + 1, operands.end()};

@@ -44,7 +44,9 @@ bool is_reduction(Op op) { return op == Op::reduce || op == Op::arg_reduce || op
 
 bool is_scan(Op op) { return op == Op::scan || op == Op::associative_scan; }
 
-bool is_stored_only(Op op) { return is_scan(op) || op == Op::scatter; }
+bool walks_lines(Op op) { return is_scan(op) || op == Op::sort; }
+
+bool is_stored_only(Op op) { return walks_lines(op) || op == Op::scatter; }
 
 std::int64_t update_count(const Graph& graph, NodeId scatter) {
   const Node& node = graph.node(scatter);

@@ -16,6 +16,9 @@ bool is_reduction(graph::Op op);
 /// Cumulative combinations: scan, associative-scan.
 bool is_scan(graph::Op op);
 
+/// Scans and sorts: several results, and a walk along their lines of their own.
+bool walks_lines(graph::Op op);
+
 /// Results are only ever read from memory.
 bool is_stored_only(graph::Op op);
 

@@ -13,6 +13,7 @@ bool rows_are_apart(const Anchor& anchor, int axis) {
     case Anchor::Kind::reduce:
     case Anchor::Kind::partial: return !anchor.axes.contains(axis) || anchor.reduced.contains(axis);
     case Anchor::Kind::scan:
+    case Anchor::Kind::sort:
     case Anchor::Kind::scatter: break;
   }
   return false;

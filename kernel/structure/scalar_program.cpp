@@ -101,9 +101,10 @@ Result<ItemId> ScalarProgram::propagate(Value value, const std::vector<Index>& i
     }
     case Op::reduce_window: return window_item(*this, node, value, indices, guard);
     case Op::select_and_scatter: return selected_item(*this, node, value, indices, guard);
+    case Op::sort:
     case Op::scatter:
       blocking_ = value.node;
-      return make_error(ErrorKind::constraint, "scatter '{}' is used inside its kernel", node.name);
+      return make_error(ErrorKind::constraint, "{} '{}' is used inside its kernel", to_string(node.op), node.name);
     default: break;
   }
   if (graph::is_elementwise(node.op)) return propagate_elementwise(value, indices, guard);

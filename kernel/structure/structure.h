@@ -34,6 +34,7 @@ struct Anchor {
     reduce,   ///< combines `item` over `reduced`; every thread that needs it gets the result
     partial,  ///< combines `item` over the part of `reduced` that a tile holds; partial results go to scratch
     scan,     ///< cumulative combination along one axis, written to `buffer`
+    sort,     ///< lines along `reduced` in the order of items[0]; items[1 + i] goes to buffers[i]
     scatter,  ///< combines updates into a tensor, written to `buffer`: every element looks for its updates
     atomic,   ///< combines `item` into the element of `buffer` at `address`, which an earlier phase has filled
   };
@@ -42,7 +43,7 @@ struct Anchor {
   graph::Value value;           ///< what is stored, or the reduction's result
   std::vector<ItemId> items;    ///< operand of the reduction or value to store; more for several results at once
   std::vector<Buffer> buffers;  ///< where results go (store, partial: one per item; scatter: one)
-  std::vector<int> results;     ///< scan: by buffer, which of the node's results is stored there
+  std::vector<int> results;     ///< scan, sort: by buffer, which of the node's results is stored there
   std::vector<Index> addresses;
   graph::DType dtype = graph::DType::f32;  ///< of the elements that are stored (partial: of the first buffer's)
   ItemId guard = -1;                       ///< store only where this holds

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "graph/sorting.h"
 #include "lab/breadth/draw_steps.h"
 
 namespace stitch::lab {
@@ -107,6 +108,25 @@ void draw_max_exp_sum(GraphDraft& draft) {
   if (draft.failed()) return;
   draft.note(both);
   draft.note({both.node, 1});
+}
+
+void draw_sort(GraphDraft& draft) {
+  const auto x = draft.find([&](Value v) { return draft.rank(v) >= 1; });
+  if (!x) return;
+  const graph::TensorType type = draft.type(*x);
+  graph::SortAttributes a;
+  a.dimension = draft.below(draft.rank(*x));
+  a.descending = draft.one_in(2);
+  const std::int64_t length = type.dims[static_cast<std::size_t>(a.dimension)];
+  if (length == 0 || length > graph::longest_sorted_line(type.dtype)) return;
+  a.count = draft.one_in(2) ? length : draft.between(1, std::min<std::int64_t>(length, 20));
+  std::vector<Value> operands = {*x};
+  if (draft.one_in(2)) operands.push_back(draft.builder().iota(DType::s32, type.dims, a.dimension));
+  const auto along = draft.find([&](Value v) { return draft.type(v).dims == type.dims; });
+  if (along && draft.one_in(3)) operands.push_back(*along);
+  const Value sorted = draft.builder().add(Op::sort, operands, a);
+  if (draft.failed()) return;
+  for (std::size_t r = 0; r < operands.size(); ++r) draft.note({sorted.node, static_cast<std::int32_t>(r)});
 }
 
 void draw_scan(GraphDraft& draft) {

@@ -37,6 +37,7 @@ void draw_reduce(GraphDraft& draft);
 void draw_normalisation(GraphDraft& draft);  ///< rows less their extreme or mean, over their sum: what reads rows again
 void draw_arg_reduce(GraphDraft& draft);
 void draw_max_exp_sum(GraphDraft& draft);
+void draw_sort(GraphDraft& draft);
 void draw_scan(GraphDraft& draft);
 void draw_reduce_window(GraphDraft& draft);
 void draw_select_and_scatter(GraphDraft& draft);

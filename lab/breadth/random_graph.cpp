@@ -27,7 +27,7 @@ constexpr std::array draw_table = {
     DrawStep{8, draw_reduce},        DrawStep{3, draw_normalisation},
     DrawStep{2, draw_arg_reduce},    DrawStep{2, draw_scan},
     DrawStep{2, draw_reduce_window}, DrawStep{1, draw_select_and_scatter},
-    DrawStep{2, draw_max_exp_sum},
+    DrawStep{2, draw_max_exp_sum},   DrawStep{2, draw_sort},
 };
 
 void draw_step(GraphDraft& draft) {

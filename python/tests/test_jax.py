@@ -223,9 +223,9 @@ def test_what_is_not_supported_xla_runs_and_says_so_once(caplog):
     def ordered(x):
         return jnp.sort(x, axis=-1) * 2
 
-    x = jnp.asarray(numpy.random.default_rng(8).standard_normal((4, 32), "float32"))
+    x = jnp.asarray(numpy.random.default_rng(8).standard_normal((2, 9000), "float32"))
     with caplog.at_level(logging.WARNING, "stitch.jax"):
-        for shape in ((4, 32), (8, 16)):
+        for shape in ((2, 9000), (1, 18000)):
             numpy.testing.assert_array_equal(
                 stitch.jax.jit(ordered, device="emulated")(x.reshape(shape)), ordered(x.reshape(shape))
             )

@@ -137,8 +137,8 @@ less {
   ROOT c = pred[] compare(a, b), direction=LT
 }
 ENTRY main {
-  x = f32[8,16] parameter(0)
-  ROOT s = f32[8,16] sort(x), dimensions={1}, to_apply=less
+  x = f32[2,9000] parameter(0)
+  ROOT s = f32[2,9000] sort(x), dimensions={1}, to_apply=less
 }
 """
     )

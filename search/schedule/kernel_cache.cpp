@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "kernel/rewrite/online_softmax.h"
+#include "kernel/rewrite/small_selection.h"
 #include "kernel/rewrite/tiled_scan.h"
 #include "kernel/rewrite/tiled_variance.h"
 #include "search/schedule/kernel_size.h"
@@ -80,6 +81,7 @@ Result<KernelCache::Entry> KernelCache::explore_fresh(graph::CanonicalForm& form
   STITCH_ASSIGN(const auto own, explore_form(form, stop));
   const Entry written{own, in_order(form.parameter_order.size()), in_order(form.result_order.size())};
   Entry entry = written;
+  STITCH_TRY(prefer(entry, written, kernel::select_one_by_one(own->graph), 1, stop));
   // Rows would be added in an order that depends on what else the kernel computes.
   if (own->graph.constraints.batch_invariant) return entry;
   if (options_.join_max_and_exp_sums)

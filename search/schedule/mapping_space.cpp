@@ -75,6 +75,10 @@ class Enumerator {
       enumerate_scan(group_.anchors[0]);
       return out_;
     }
+    if (group_.anchors[0].kind == kernel::Anchor::Kind::sort) {
+      enumerate_sort(group_.anchors[0]);
+      return out_;
+    }
     if (group_.anchors[0].kind == kernel::Anchor::Kind::scatter) {
       enumerate_scatter(group_.anchors[0]);
       return out_;
@@ -208,8 +212,10 @@ class Enumerator {
   /// Whether a loop may have loads that can be made a turn ahead: of something that changes along it. Of what is copied
   /// to shared memory all turns of a loop are on their way as it is.
   [[nodiscard]] bool loads_in_loop(const kernel::GroupMapping& mapping) const {
-    const kernel::Anchor::Kind kind = group_.anchors[0].kind;  // scans and scatters have loops of their own
-    if (options_.one_tile || kind == kernel::Anchor::Kind::scan || kind == kernel::Anchor::Kind::scatter) return false;
+    const kernel::Anchor::Kind kind = group_.anchors[0].kind;  // scans, sorts and scatters have loops of their own
+    if (options_.one_tile || kind == kernel::Anchor::Kind::scan || kind == kernel::Anchor::Kind::sort ||
+        kind == kernel::Anchor::Kind::scatter)
+      return false;
     kernel::AxisSet looped;
     for (int a = 0; a < axis_count(); ++a) {
       if (mapping.axes[a].at(kernel::Level::loop) > 1) looped.insert(a);
@@ -302,6 +308,41 @@ class Enumerator {
     }
     for (const int a : anchor.reduced) loop_over(layout, a);
     add(layout, kernel::Hold::registers);
+  }
+
+  // ---- sort ------------------------------------------------------------------------------------------------
+
+  /// Threads lie along the sorted line first, each with a few of its elements, and then along others. Fewer elements a
+  /// thread are more ways through shared memory, more of them fewer threads; a step of the network takes two.
+  void enumerate_sort(const kernel::Anchor& anchor) {
+    if (options_.one_tile || options_.cluster > 1) return;  // a block takes whole lines
+    std::int64_t length = 1;
+    int walked = -1;
+    for (const int a : anchor.reduced) {
+      length *= roles_.extents[a];
+      walked = a;
+    }
+    const std::int64_t padded = power_above(length);
+    for (const std::int64_t elements : {8, 16, 4, 2, 32}) {
+      const std::int64_t of_line = std::max<std::int64_t>(padded / elements, 1);
+      if (of_line > options_.threads || of_line * elements > 2 * padded) continue;
+      add_sort(anchor, walked, of_line);
+    }
+  }
+
+  void add_sort(const kernel::Anchor& anchor, int walked, std::int64_t of_line) {
+    width_ = 1;
+    ThreadLayout layout = fresh();
+    if (walked >= 0) layout.give(walked, of_line);
+    kernel::AxisSet rows = all_axes() - anchor.reduced;
+    const std::vector<int> others(rows.begin(), rows.end());
+    spread(layout, {others.rbegin(), others.rend()});
+    for (const int a : anchor.reduced) {
+      const std::int64_t covered = a == walked ? of_line : 1;
+      layout.mapping()[a].at(kernel::Level::reg) = divide_up(roles_.extents[a], covered);
+    }
+    add(layout, kernel::Hold::registers);
+    for (kernel::GroupMapping& mapping : out_) mapping.vector_axis = walked >= 0 ? walked : mapping.vector_axis;
   }
 
   // ---- no reduction ends in the tile ------------------------------------------------------------------------

@@ -143,13 +143,10 @@ TEST_F(ZooEmulated, ABrokenModelIsARowAndWhatIsNotOursIsSaid) {
   const std::string good = folder.write("good.hlo.txt", softmax_hlo);
   const std::string bad = folder.write("bad.hlo.txt", "HloModule bad\nENTRY main {\n  ROOT x = f32[2] add(a, b)\n}\n");
   const std::string sorts = folder.write("sorts.hlo.txt", R"(HloModule sorts
-less { a = f32[] parameter(0)
-  b = f32[] parameter(1)
-  ROOT l = pred[] compare(a, b), direction=LT }
 ENTRY main {
   x = f32[64] parameter(0)
   y = f32[64] tanh(x)
-  ROOT z = f32[64] sort(y), dimensions={0}, to_apply=less
+  ROOT z = f32[64] custom-call(y), custom_call_target="ordered"
 }
 )");
   const std::string list = folder.write("zoo.list", "# three models\ngood.hlo.txt\n\nbad.hlo.txt\nsorts.hlo.txt\n");
@@ -164,10 +161,10 @@ ENTRY main {
   EXPECT_GT(rows[0]["peak_bytes"]["before"], rows[0]["peak_bytes"]["after"]);
   EXPECT_THAT(rows[1]["error"].get<std::string>(), HasSubstr("line 3"));
   EXPECT_EQ(rows[2]["operators"], 2);
-  EXPECT_EQ(rows[2]["ours"], 1) << "nobody here sorts";
+  EXPECT_EQ(rows[2]["ours"], 1) << "nobody here knows the call";
   const std::string page = read_file(folder.at("zoo.html"));
   EXPECT_THAT(page, HasSubstr("bad.hlo.txt"));
-  EXPECT_THAT(page, HasSubstr("stays with others: sort"));
+  EXPECT_THAT(page, HasSubstr("stays with others: custom-call ordered"));
   for (const char* elsewhere : {"http", "src=", "href=", "url(", "<script"})
     EXPECT_THAT(page, Not(HasSubstr(elsewhere)));
   EXPECT_THAT(stitch({"show", "models", "--db", folder.at("zoo.db")}).out, HasSubstr("good.hlo.txt"));

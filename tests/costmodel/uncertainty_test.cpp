@@ -26,7 +26,7 @@ TEST(Uncertainty, GrowsWithTheTimeAndIsNeverNothing) {
   EXPECT_NEAR(uncertainty_us(KernelKind::streaming, 1000), 30, 0.1);
   EXPECT_NEAR(uncertainty_us(KernelKind::streaming, 0), 0.7, 1e-9);
   for (const KernelKind kind : {KernelKind::row_reduction, KernelKind::partial_reduction, KernelKind::phases,
-                                KernelKind::scan, KernelKind::scatter, KernelKind::recurrent}) {
+                                KernelKind::scan, KernelKind::sort, KernelKind::scatter, KernelKind::recurrent}) {
     EXPECT_GT(uncertainty_us(kind, 100), uncertainty_us(KernelKind::streaming, 100)) << to_string(kind);
   }
 }

@@ -52,7 +52,8 @@ Graph random_of_everything(std::uint64_t seed) {
   options.dtypes = {DType::f32,    DType::bf16, DType::f16, DType::f64, DType::f8e4m3,
                     DType::f8e5m2, DType::pred, DType::s8,  DType::u8,  DType::s16,
                     DType::u16,    DType::s32,  DType::u32, DType::s64, DType::u64};
-  options.arg_reduce = options.max_exp_sum = options.scan = options.reduce_window = options.scatter = options.dot = 1;
+  options.arg_reduce = options.max_exp_sum = options.scan = options.sort = options.reduce_window = options.scatter =
+      options.dot = 1;
   return random_graph(options);
 }
 

@@ -24,7 +24,8 @@ RandomGraphOptions everything(std::uint64_t seed) {
   RandomGraphOptions options;
   options.seed = seed;
   options.operators = 24;
-  options.arg_reduce = options.max_exp_sum = options.scan = options.reduce_window = options.scatter = options.dot = 2;
+  options.arg_reduce = options.max_exp_sum = options.scan = options.sort = options.reduce_window = options.scatter =
+      options.dot = 2;
   options.function = 3;
   switch (seed % 4) {
     case 0: break;

@@ -70,6 +70,10 @@ class Interpreter {
         associative_scan(node, results);
         continue;
       }
+      if (node.op == Op::sort) {
+        sort(node, results);
+        continue;
+      }
       if (node.op == Op::scatter || node.op == Op::select_and_scatter || node.op == Op::dynamic_update_slice) {
         whole(node, results[0]);
         continue;
@@ -343,6 +347,34 @@ class Interpreter {
     }
     put(results[0], to, best);
     put(results[1], to, {0, position});
+  }
+
+  /// By counting: an element's rank is how many stand before it.
+  void sort(const Node& node, std::vector<Tensor>& results) const {
+    const auto& a = node.as<SortAttributes>();
+    const auto d = at(a.dimension);
+    const Tensor& keys = operand(node, 0);
+    const auto less = [&](const Element& x, const Element& y) {
+      if (is_floating(keys.type.dtype)) return std::isnan(y.f) ? !std::isnan(x.f) : x.f < y.f;
+      if (keys.type.dtype == DType::u64) return static_cast<std::uint64_t>(x.i) < static_cast<std::uint64_t>(y.i);
+      return x.i < y.i;
+    };
+    for (std::int64_t i = 0; i < keys.elements(); ++i) {
+      const Dims index = unravel(i, keys.type.dims);
+      const Element own = get(keys, index);
+      Dims other = index, to = index;
+      std::int64_t rank = 0;
+      for (other[d] = 0; other[d] < keys.type.dims[d]; ++other[d]) {
+        const Element e = get(keys, other);
+        const bool before = a.descending ? less(own, e) : less(e, own),
+                   after = a.descending ? less(e, own) : less(own, e);
+        if (before || (!after && other[d] < index[d])) ++rank;
+      }
+      if (rank >= a.count) continue;
+      to[d] = rank;
+      for (std::size_t k = 0; k < results.size(); ++k)
+        put(results[k], ravel(to, node.type().dims), get(operand(node, k), index));
+    }
   }
 
   /// Element by element, line by line; the combiner is interpreted like any graph.

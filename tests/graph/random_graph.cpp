@@ -46,6 +46,7 @@ class Generator {
         {options_.arg_reduce, [&] { arg_reduce(); }},
         {options_.max_exp_sum, [&] { max_exp_sum(); }},
         {options_.scan, [&] { scan(); }},
+        {options_.sort, [&] { sort(); }},
         {options_.reduce_window, [&] { reduce_window(); }},
         {options_.scatter, [&] { scatter(); }},
         {options_.dot, [&] { dot(); }},
@@ -404,6 +405,25 @@ class Generator {
     const Value y = b_.add(Op::scan, {x.value}, a);
     // An exclusive maximum starts from -inf, which is no good argument of anything else.
     if (a.kind == ReduceKind::sum || !a.exclusive) note(y, x.magnitude * count);
+  }
+
+  void sort() {
+    Entry x, y;
+    if (!find([&](const Entry& e) { return rank(e) >= 1; }, x)) return;
+    SortAttributes a;
+    a.dimension = between(0, rank(x) - 1);
+    a.descending = below(2) == 0;
+    const Dims dims = b_.dims(x.value);
+    const std::int64_t extent = dims[a.dimension];
+    a.count = below(2) == 0 ? extent : between(1, extent);
+    std::vector<Entry> operands = {x};
+    if (below(2) == 0) operands.push_back({b_.iota(DType::s32, dims, a.dimension), static_cast<double>(extent)});
+    if (below(3) == 0 && find([&](const Entry& e) { return b_.dims(e.value) == dims; }, y)) operands.push_back(y);
+    std::vector<Value> values;
+    for (const Entry& each : operands) values.push_back(each.value);
+    const Value sorted = b_.add(Op::sort, values, a);
+    for (std::size_t r = 0; r < operands.size(); ++r)
+      note({sorted.node, static_cast<std::int32_t>(r)}, operands[r].magnitude);
   }
 
   void reduce_window() {

@@ -38,6 +38,7 @@ struct RandomGraphOptions {
   int arg_reduce = 0;
   int max_exp_sum = 0;
   int scan = 0;
+  int sort = 0;
   int reduce_window = 0;
   int scatter = 0;
   int dot = 0;

@@ -65,6 +65,21 @@ constexpr Row rows[] = {
      "%6 = reduce f32[4] %0 {kind=sum, dimensions=[1]}\n%7 = reshape f32[4,1] %6\nreturn %7.0\n"},
     {"aten.sum.default", R"("self": {"value": "p"})", R"("s64[]")",
      "%6 = convert s64[4,8] %4\n%7 = reduce s64[] %6 {kind=sum, dimensions=[0,1]}\nreturn %7.0\n"},
+    {"aten.sort.default", R"("self": {"value": "x"}, "dim": 0, "descending": true)", R"("f32[4,8]", "s64[4,8]")",
+     "%6 = iota s64[4,8] {dimension=0}\n"
+     "%7 = sort (f32[4,8], s64[4,8]) %0, %6 {dimension=0, descending=true, count=4}\nreturn %7.0\n"},
+    {"aten.sort.stable", R"("self": {"value": "n"}, "stable": true)", R"("s32[4,8]", "s64[4,8]")",
+     "%6 = iota s64[4,8] {dimension=1}\n"
+     "%7 = sort (s32[4,8], s64[4,8]) %5, %6 {dimension=1, descending=false, count=8}\nreturn %7.0\n"},
+    {"aten.argsort.default", R"("self": {"value": "x"})", R"("s64[4,8]")",
+     "%6 = iota s64[4,8] {dimension=1}\n"
+     "%7 = sort (f32[4,8], s64[4,8]) %0, %6 {dimension=1, descending=false, count=8}\nreturn %7.1\n"},
+    {"aten.topk.default", R"("self": {"value": "h"}, "k": 3)", R"("bf16[4,3]", "s64[4,3]")",
+     "%6 = iota s64[4,8] {dimension=1}\n"
+     "%7 = sort (bf16[4,3], s64[4,3]) %3, %6 {dimension=1, descending=true, count=3}\nreturn %7.0\n"},
+    {"aten.topk.default", R"("self": {"value": "x"}, "k": 2, "dim": 0, "largest": false)", R"("f32[2,8]", "s64[2,8]")",
+     "%6 = iota s64[4,8] {dimension=0}\n"
+     "%7 = sort (f32[2,8], s64[2,8]) %0, %6 {dimension=0, descending=false, count=2}\nreturn %7.0\n"},
     {"aten.max.dim", R"("self": {"value": "x"}, "dim": 1)", R"("f32[4]", "s64[4]")",
      "%6 = arg-reduce (f32[4], s64[4]) %0 {kind=max, dimension=1, index_dtype=s64, last=false}\n"
      "return %6.0\n"},

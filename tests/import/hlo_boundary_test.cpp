@@ -36,10 +36,11 @@ row_norm {
 }
 )";
 
-/// An entry over x, y: f32[4,8] and z: f32[], whose result is `instruction`.
+/// An entry over x, y: f32[4,8], w: f32[4,9000] and z: f32[], whose result is `instruction`.
 std::string entry_text(std::string_view instruction) {
   return module_text(fmt::format(R"(  x = f32[4,8] parameter(0)
   y = f32[4,8] parameter(1)
+  w = f32[4,9000] parameter(2)
   z = f32[] constant(0)
   ROOT r = {})",
                                  instruction),
@@ -51,8 +52,11 @@ TEST(HloBoundary, WhatWeDoNotGenerateIsReported) {
     std::string_view instruction, op, reason;
   };
   const Row rows[] = {
-      {"(f32[4,8], f32[4,8]) sort(x, y), dimensions={1}, to_apply=greater", "sort", "no kernels for sorting"},
-      {"(f32[4,3], s32[4,3]) topk(x), k=3, largest=true", "topk", "no kernels for sorting"},
+      {"(f32[4,8], f32[4,8]) sort(x, y), dimensions={1}, to_apply=greater", "sort",
+       "its comparator is no order of one operand's elements"},
+      {"f32[4,9000] sort(w), dimensions={1}, to_apply=greater", "sort",
+       "lines of 9000 elements: a block sorts at most"},
+      {"(f32[4,3], s32[4,3]) topk(w), k=3, largest=true", "topk", "lines of 9000 elements: a block sorts at most"},
       {"f32[4,8] custom-call(x), custom_call_target=\"my kernel\"", "custom-call my kernel", "a custom call"},
       {"f32[4,8] all-reduce(x), replica_groups={}, to_apply=sum", "all-reduce", "collectives are left"},
       {"f32[4,4] cholesky(x), lower=true", "cholesky", "left to a solver library"},
@@ -73,7 +77,7 @@ TEST(HloBoundary, WhatWeDoNotGenerateIsReported) {
     ASSERT_EQ(imported.boundaries.size(), 1U) << row.instruction;
     const Boundary& boundary = imported.boundaries[0];
     EXPECT_EQ(boundary.op, row.op);
-    EXPECT_EQ(boundary.place, "line 32, r");
+    EXPECT_EQ(boundary.place, "line 33, r");
     EXPECT_EQ(boundary.occurrences, 1);
     EXPECT_THAT(boundary.reason, HasSubstr(row.reason));
   }
@@ -225,7 +229,7 @@ TEST(HloBoundary, TypesThatTheIrLacksAreUnsupported) {
     std::string_view instruction, message;
   };
   const Row rows[] = {
-      {"c64[4,8] complex(x, y)", "line 32, column 8: complex 'r': element type c64 is not supported"},
+      {"c64[4,8] complex(x, y)", "line 33, column 8: complex 'r': element type c64 is not supported"},
       {"s4[4,8] convert(x)", "convert 'r': element type s4 is not supported"},
       {"f8e4m3[4,8] convert(x)", "element type f8e4m3 is not supported"},
       {"f32[<=4,8] set-dimension-size(x, z), dimensions={0}", "dynamic extents are not supported"},

@@ -85,6 +85,33 @@ arg_max {
   q = s32[] select(o2, b, d)
   ROOT r = (f32[], s32[]) tuple(w, q)
 }
+less {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT r = pred[] compare(a, b), direction=LT
+}
+greater_total {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT r = pred[] compare(a, b), direction=GT, type=TOTALORDER
+}
+second_canonical {
+  u = f32[] parameter(0)
+  v = f32[] parameter(1)
+  a = f32[] parameter(2)
+  b = f32[] parameter(3)
+  z = f32[] constant(0)
+  n = f32[] constant(nan)
+  a0 = pred[] compare(a, z), direction=EQ
+  a1 = f32[] select(a0, z, a)
+  a2 = pred[] compare(a, a), direction=NE
+  a3 = f32[] select(a2, n, a1)
+  b0 = pred[] compare(b, z), direction=EQ
+  b1 = f32[] select(b0, z, b)
+  b2 = pred[] compare(b, b), direction=NE
+  b3 = f32[] select(b2, n, b1)
+  ROOT r = pred[] compare(a3, b3), direction=LT, type=TOTALORDER
+}
 square_plus {
   a = f32[] parameter(0)
   b = f32[] parameter(1)
@@ -116,6 +143,34 @@ void expect_rows(std::span<const RuleRow> rows) {
     EXPECT_EQ(printed(imported.graph), row.expected) << row.instructions;
     EXPECT_TRUE(imported.boundaries.empty()) << row.instructions;
   }
+}
+
+// A comparator is told by what it says of pairs of samples: plain, jax's with one zero and one NaN, IEEE's total order.
+TEST(HloRules, Sorts) {
+  const RuleRow rows[] = {
+      {R"(  ROOT r = f32[4,8] sort(x), dimensions={1}, to_apply=less)",
+       R"(%8 = sort f32[4,8] %0 {dimension=1, descending=false, count=8}
+return %8)"},
+      {R"(  ROOT r = (f32[4,8], f32[4,8]) sort(y, x), dimensions={0}, is_stable=true, to_apply=second_canonical)",
+       R"(%8 = sort (f32[4,8], f32[4,8]) %0, %1 {dimension=0, descending=false, count=4}
+return %8.1 %8)"},
+      {R"(  ROOT r = (f32[4,3], s32[4,3]) topk(x), k=3, largest=true)",
+       R"(%8 = iota s32[4,8] {dimension=1}
+%9 = sort (f32[4,3], s32[4,3]) %0, %8 {dimension=1, descending=true, count=3}
+return %9 %9.1)"},
+      {R"(  ROOT r = f32[4,8] sort(x), dimensions={1}, to_apply=greater_total)",
+       R"(%8 = bitcast-convert s32[4,8] %0
+%9 = constant s32[] {0}
+%10 = broadcast s32[4,8] %9 {dims=[4,8], mapping=[]}
+%11 = constant s32[] {2147483647}
+%12 = broadcast s32[4,8] %11 {dims=[4,8], mapping=[]}
+%13 = xor s32[4,8] %8, %12
+%14 = compare pred[4,8] %8, %10 {direction=lt}
+%15 = select s32[4,8] %14, %13, %8
+%16 = sort (s32[4,8], f32[4,8]) %15, %0 {dimension=1, descending=true, count=8}
+return %16.1)"},
+  };
+  expect_rows(rows);
 }
 
 TEST(HloRules, Elementwise) {
@@ -506,7 +561,7 @@ TEST(HloRules, WhatDoesNotFitIsAnErrorWithItsPlace) {
     std::string_view instruction, message;
   };
   const Row rows[] = {
-      {"f32[4,8] add(x, i)", "line 78, column 8: add 'r': operand 1 is s32, operand 0 is f32"},
+      {"f32[4,8] add(x, i)", "line 105, column 8: add 'r': operand 1 is s32, operand 0 is f32"},
       {"f32[4,8] add(x, v)", "add 'r': operand 1 has shape f32[8], operand 0 has f32[4,8]"},
       {"f32[4,8] add(x)", "add 'r': 1 operands are given"},
       {"f32[4,7] add(x, y)", "add 'r': declared as f32[4,7], but the operands give f32[4,8]"},
@@ -545,7 +600,7 @@ TEST(HloRules, WhatDoesNotFitIsAnErrorWithItsPlace) {
     const Error error = import_bad(entry(fmt::format("  ROOT r = {}", row.instruction)));
     EXPECT_EQ(error.kind, ErrorKind::parse) << error.message;
     EXPECT_THAT(error.message, HasSubstr(row.message)) << row.instruction;
-    EXPECT_THAT(error.message, HasSubstr("line 78, column ")) << row.instruction;
+    EXPECT_THAT(error.message, HasSubstr("line 105, column ")) << row.instruction;
   }
 }
 

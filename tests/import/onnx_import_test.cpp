@@ -176,13 +176,14 @@ TEST(OnnxImport, ARecursiveFunctionIsAnError) {
 
 TEST(OnnxImport, WhatIsNotGeneratedBecomesABoundaryWithItsPlace) {
   OnnxModel model(17);
-  model.input("x", f32, {4, 10}).integers("k", {1}, {3}).output("values").output("chosen");
+  model.input("x", f32, {4, 9000}).integers("k", {1}, {3}).output("values").output("chosen");
   model.node("Relu", {"x"}, {"positive"});
   model.node("TopK", {"positive", "k"}, {"values", "chosen"});
   const Imported imported = import_good(model);
   ASSERT_EQ(imported.boundaries.size(), 1U);
   EXPECT_EQ(imported.boundaries[0].op, "TopK");
   EXPECT_EQ(imported.boundaries[0].place, "node 1 'values_node'");
+  EXPECT_EQ(imported.boundaries[0].reason, "lines of 9000 elements: a block sorts at most 8192");
   EXPECT_EQ(imported.boundaries[0].occurrences, 1);
   const graph::Node& opaque = imported.graph.node(imported.graph.results()[1].node);
   EXPECT_EQ(opaque.as<graph::OpaqueAttributes>().target, "onnx.TopK");

@@ -18,6 +18,7 @@ std::string_view name_of(Anchor::Kind kind) {
     case Anchor::Kind::reduce: return "reduce";
     case Anchor::Kind::partial: return "partial";
     case Anchor::Kind::scan: return "scan";
+    case Anchor::Kind::sort: return "sort";
     case Anchor::Kind::scatter: return "scatter";
     case Anchor::Kind::atomic: return "atomic";
   }

@@ -1,6 +1,9 @@
 // Reductions, scans and positions of extremes.
+#include <fmt/format.h>
+
 #include <algorithm>
 
+#include "graph/sorting.h"
 #include "import/aten/rules.h"
 #include "import/emit.h"
 
@@ -83,6 +86,43 @@ Values scan(Call& c, ReduceKind kind) {
   if (c.b.dims(x).empty()) return {x};
   const std::int64_t dimension = c.dimension("dim", std::ssize(c.b.dims(x)));
   return {c.b.add(Op::scan, {x}, graph::ScanAttributes{kind, dimension, false, false})};
+}
+
+namespace {
+
+/// The first `count` of a tensor's lines in order, and their places; -1: all of them. PyTorch's order is ours: NaN is
+/// the greatest, zeros of both signs are equal.
+Values in_order(Call& c, bool descending, std::int64_t count) {
+  Builder& b = c.b;
+  Value x = c.tensor("self");
+  if (b.dims(x).empty()) x = b.reshape(x, {1});
+  const Dims dims = b.dims(x);
+  if (dims.empty()) return {};  // the builder has failed
+  const std::int64_t dimension = c.dimension("dim", std::ssize(dims), -1), length = dims[dimension];
+  if (const std::int64_t most = graph::longest_sorted_line(b.dtype(x)); length > most)
+    return c.unsupported(fmt::format("lines of {} elements: a block sorts at most {}", length, most));
+  const Value sorted = b.add(Op::sort, {x, b.iota(DType::s64, dims, dimension)},
+                             graph::SortAttributes{dimension, descending, count < 0 ? length : count});
+  return {sorted, {sorted.node, 1}};
+}
+
+}  // namespace
+
+Values sort(Call& c) {
+  const Values both = in_order(c, c.flag("descending", false), -1);
+  if (both.size() < 2) return both;
+  return {c.b.reshape(both[0], c.result(0).dims), c.b.reshape(both[1], c.result(1).dims)};
+}
+
+Values arg_sort(Call& c) {
+  const Values both = in_order(c, c.flag("descending", false), -1);
+  return both.size() < 2 ? both : Values{c.b.reshape(both[1], c.result().dims)};
+}
+
+Values top_k(Call& c) {
+  const Values both = in_order(c, c.flag("largest", true), c.integer("k", 0));
+  if (both.size() < 2) return both;
+  return {c.b.reshape(both[0], c.result(0).dims), c.b.reshape(both[1], c.result(1).dims)};
 }
 
 }  // namespace stitch::import::aten
