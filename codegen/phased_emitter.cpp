@@ -201,7 +201,8 @@ class PhasedEmitter {
       out_.line("// for the block that arrives last, while the others wait");
       out_.open("if (arrives_last_at_gate({}, gridDim.x))", counter);
     } else if (sync == kernel::Sync::barrier) {
-      out_.line("grid_barrier({}, gridDim.x);", counter);
+      const int cluster = program_.schedule.cluster;
+      out_.line("grid_barrier{}({}, gridDim.x);", cluster > 1 ? fmt::format("<{}>", cluster) : "", counter);
     } else {
       out_.line("// what follows is for the block that arrives last");
       out_.line("if (!arrives_last({}, gridDim.x)) return;", counter);
