@@ -31,7 +31,7 @@ void visit_fields(auto& archive, Of<KernelLaunch> auto& launch) {
   archive("threads", launch.threads, Between(1, 1024))("cluster", launch.cluster);
   archive("shared_bytes", launch.shared_bytes, not_negative)("cooperative", launch.cooperative);
   archive("arguments", launch.arguments)("bytes", launch.bytes)("predicted_us", launch.predicted_us);
-  archive.defaulted("uncertainty_us", launch.uncertainty_us);
+  archive.defaulted("uncertainty_us", launch.uncertainty_us).defaulted("dependent", launch.dependent);
 }
 void finish_reading(Reader& reader, const KernelLaunch& launch);
 

@@ -63,6 +63,9 @@ struct KernelLaunch {
   int cluster = 1;
   std::int64_t shared_bytes = 0;  ///< dynamic shared memory per block
   bool cooperative = false;       ///< must be launched cooperatively
+  /// Its code waits for what stands before it in the stream before it touches memory (griddepcontrol.wait): behind
+  /// another kernel it may be launched with CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION.
+  bool dependent = false;
   std::vector<LaunchArgument> arguments;
   std::int64_t bytes = 0;  ///< device memory moved, as planned
   double predicted_us = 0;

@@ -18,9 +18,15 @@ struct ReadyLaunch {
   CUfunction function = nullptr;
   std::vector<std::uint64_t> values;  ///< per argument
   std::vector<void*> pointers;        ///< to them
-  std::array<CUlaunchAttribute, 2> attributes{};
+  /// The last one that is set is the dependent launch's, which is not always counted in.
+  std::array<CUlaunchAttribute, 3> attributes{};
+  unsigned own_attributes = 0;  ///< without that
+  bool dependent = false;
   CUlaunchConfig config{};
 };
+
+/// Compute capability from which on kernels may be launched to begin before their predecessors have ended.
+constexpr int dependent_capability = 90;
 
 ReadyLaunch made_ready(const api::KernelLaunch& launch, CUfunction function, CUdeviceptr workspace) {
   ReadyLaunch ready;
@@ -49,6 +55,11 @@ ReadyLaunch made_ready(const api::KernelLaunch& launch, CUfunction function, CUd
     cooperative.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
     cooperative.value.cooperative = 1;
   }
+  ready.own_attributes = config.numAttrs;
+  ready.dependent = launch.dependent;
+  CUlaunchAttribute& dependent = ready.attributes[ready.own_attributes];
+  dependent.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+  dependent.value.programmaticStreamSerializationAllowed = 1;
   return ready;
 }
 
@@ -64,13 +75,14 @@ class CudaPlan final : public LoadedPlan {
   Status load(const ArtifactSource& artifacts);
   Status run(Inputs parameters, Outputs results) override;
   Status launch(Addresses parameters, Addresses results, void* stream) override;
+  Status launch_behind(StreamTail& tail, Addresses parameters, Addresses results, void* stream) override;
 
  private:
   Status load_kernel(const api::KernelLaunch& launch, const ArtifactSource& artifacts);
   Status zero_workspace();
-  Status enqueue_copies(bool before, Addresses parameters, Addresses results, CUstream stream);
-  Status enqueue(Addresses parameters, Addresses results, CUstream stream);
-  Status enqueue_kernel(std::size_t index, Addresses parameters, Addresses results, CUstream stream);
+  Status enqueue_copies(bool before, StreamTail& tail, Addresses parameters, Addresses results, CUstream stream);
+  Status enqueue(StreamTail& tail, Addresses parameters, Addresses results, CUstream stream);
+  Status enqueue_kernel(std::size_t index, StreamTail& tail, Addresses parameters, Addresses results, CUstream stream);
 
   api::Plan plan_;
   std::shared_ptr<const CudaContext> context_;
@@ -149,7 +161,8 @@ Status CudaPlan::zero_workspace() {
   return filled ? waited : filled;
 }
 
-Status CudaPlan::enqueue_kernel(std::size_t index, Addresses parameters, Addresses results, CUstream stream) {
+Status CudaPlan::enqueue_kernel(std::size_t index, StreamTail& tail, Addresses parameters, Addresses results,
+                                CUstream stream) {
   const api::KernelLaunch& launch = plan_.launches[index];
   ReadyLaunch& ready = ready_[index];
   for (std::size_t i = 0; i < launch.arguments.size(); ++i) {
@@ -158,44 +171,56 @@ Status CudaPlan::enqueue_kernel(std::size_t index, Addresses parameters, Address
     if (argument.kind == LaunchArgument::Kind::result) ready.values[i] = results[argument.value];
   }
   ready.config.hStream = stream;
+  const bool depends = tail == StreamTail::kernel && ready.dependent && context_->capability >= dependent_capability;
+  ready.config.numAttrs = ready.own_attributes + (depends ? 1 : 0);
+  tail = StreamTail::kernel;
   return driver_.check(driver_.launch(&ready.config, ready.function, ready.pointers.data(), nullptr),
                        "cuLaunchKernelEx");
 }
 
-Status CudaPlan::enqueue_copies(bool before, Addresses parameters, Addresses results, CUstream stream) {
+Status CudaPlan::enqueue_copies(bool before, StreamTail& tail, Addresses parameters, Addresses results,
+                                CUstream stream) {
   for (const api::ResultCopy& copy : plan_.copies) {
     const auto& sources = copy.from.kind == LaunchArgument::Kind::parameter ? parameters : results;
     const CUdeviceptr from = sources[copy.from.value];
     const CUdeviceptr to = results[copy.to];
     if (copy.before != before || from == to) continue;
+    tail = StreamTail::other;
     STITCH_TRY(driver_.check(driver_.copy_on_device(to, from, copy.bytes, stream), "cuMemcpyDtoDAsync"));
   }
   return {};
 }
 
-Status CudaPlan::enqueue(Addresses parameters, Addresses results, CUstream stream) {
-  STITCH_TRY(enqueue_copies(true, parameters, results, stream));
+Status CudaPlan::enqueue(StreamTail& tail, Addresses parameters, Addresses results, CUstream stream) {
+  STITCH_TRY(enqueue_copies(true, tail, parameters, results, stream));
   for (std::size_t i = 0; i < plan_.launches.size(); ++i) {
-    if (Status launched = enqueue_kernel(i, parameters, results, stream); !launched) {
+    if (Status launched = enqueue_kernel(i, tail, parameters, results, stream); !launched) {
       return launched.error().within(fmt::format("launch {} ({})", i, plan_.launches[i].name));
     }
   }
-  return enqueue_copies(false, parameters, results, stream);
+  return enqueue_copies(false, tail, parameters, results, stream);
 }
 
 Status CudaPlan::launch(Addresses parameters, Addresses results, void* stream) {
+  StreamTail tail = StreamTail::other;
+  return launch_behind(tail, parameters, results, stream);
+}
+
+Status CudaPlan::launch_behind(StreamTail& tail, Addresses parameters, Addresses results, void* stream) {
   STITCH_TRY(check_addresses(plan_, parameters, results));
   const CurrentContext current(*context_);
   STITCH_TRY(current.status());
-  return enqueue(parameters, results, static_cast<CUstream>(stream));
+  return enqueue(tail, parameters, results, static_cast<CUstream>(stream));
 }
 
 Status CudaPlan::run(Inputs parameters, Outputs results) {
   STITCH_TRY(check_buffers(plan_, parameters, results));
   const CurrentContext current(*context_);
   STITCH_TRY(current.status());
-  return run_on_host_memory(driver_, parameters, results,
-                            [&](Addresses from, Addresses to) { return enqueue(from, to, nullptr); });
+  return run_on_host_memory(driver_, parameters, results, [&](Addresses from, Addresses to) {
+    StreamTail tail = StreamTail::other;
+    return enqueue(tail, from, to, nullptr);
+  });
 }
 
 }  // namespace

@@ -107,8 +107,8 @@ Status EmulatedPlan::run_on(const Buffers& buffers, Outputs results) {
     const api::KernelLaunch& launch = plan_.launches[i];
     std::vector<profiler::LaunchValue> arguments;
     for (const LaunchArgument& argument : launch.arguments) arguments.push_back(value_of(argument, buffers));
-    const profiler::LaunchShape shape{launch.blocks, launch.threads, launch.cluster, launch.shared_bytes,
-                                      launch.cooperative};
+    const profiler::LaunchShape shape{launch.blocks,       launch.threads,     launch.cluster,
+                                      launch.shared_bytes, launch.cooperative, launch.dependent};
     const auto done = session_->launch(kernels_[i], shape, arguments, {});
     const std::string where = fmt::format("launch {} ({})", i, launch.name);
     if (!done) return done.error().within(where);

@@ -28,6 +28,12 @@ using Outputs = std::span<const std::span<std::byte>>;
 /// Addresses in device memory, one per parameter or result.
 using Addresses = std::span<const std::uint64_t>;
 
+/// What was put into a stream last, as far as whoever enqueues knows.
+enum class StreamTail : std::uint8_t {
+  other,   ///< anything: the caller's work, a library's call, a copy
+  kernel,  ///< a kernel of a plan: one that waits for it may be launched to begin before it has ended
+};
+
 /// A plan whose kernels are loaded on a device, with its workspace. Parameters and results are in the plan's order.
 /// Runs follow one another; used by one thread at a time.
 class LoadedPlan {
@@ -44,6 +50,11 @@ class LoadedPlan {
   /// run. Runs of one loaded plan must be ordered on the device: they share a workspace. Errors: invalid_argument,
   /// runtime, unsupported (the emulated device has no addresses to pass).
   virtual Status launch(Addresses parameters, Addresses results, void* stream) = 0;
+  /// The same behind `tail`, which becomes what stands last then.
+  virtual Status launch_behind(StreamTail& tail, Addresses parameters, Addresses results, void* stream) {
+    tail = StreamTail::other;
+    return launch(parameters, results, stream);
+  }
 };
 
 /// Where plans run.

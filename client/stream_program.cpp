@@ -35,8 +35,9 @@ struct StreamProgram::Contents {
     return arena.address() + place.offset;
   }
   Status prepare_calls(const api::Program& program, const StreamLibraries& libraries);
-  Status enqueue(std::vector<DeviceStep>& of, Addresses inputs, Addresses outputs, void* stream);
-  Status enqueue(DeviceStep& step, Addresses inputs, Addresses outputs, void* stream);
+  /// Behind `tail`, which becomes what stands last then.
+  Status enqueue(StreamTail& tail, std::vector<DeviceStep>& of, Addresses inputs, Addresses outputs, void* stream);
+  Status enqueue(StreamTail& tail, DeviceStep& step, Addresses inputs, Addresses outputs, void* stream);
 
   std::shared_ptr<const CudaContext> context;
   const cuda::DriverApi& driver;
@@ -94,33 +95,36 @@ Status StreamProgram::Contents::prepare_calls(const api::Program& program, const
   return {};
 }
 
-Status StreamProgram::Contents::enqueue(DeviceStep& step, Addresses inputs, Addresses outputs, void* stream) {
+Status StreamProgram::Contents::enqueue(StreamTail& tail, DeviceStep& step, Addresses inputs, Addresses outputs,
+                                        void* stream) {
   if (auto* plan = std::get_if<PlanStep>(&step.work)) {
     for (std::size_t i = 0; i < plan->from.size(); ++i) plan->from[i] = address(plan->parameters[i], inputs, outputs);
     for (std::size_t i = 0; i < plan->to.size(); ++i) plan->to[i] = address(plan->results[i], inputs, outputs);
-    return plans[plan->fragment]->launch(plan->from, plan->to, stream);
+    return plans[plan->fragment]->launch_behind(tail, plan->from, plan->to, stream);
   }
   if (auto* call = std::get_if<CallStep>(&step.work)) {
     for (std::size_t i = 0; i < call->from.size(); ++i) call->from[i] = address(call->parameters[i], inputs, outputs);
+    tail = StreamTail::other;
     return matmuls->launch(products[call->call], call->from, address(call->result, inputs, outputs),
                            static_cast<CUstream>(stream));
   }
   if (const auto* copy = std::get_if<DeviceCopy>(&step.work)) {
     const CUdeviceptr to = address(copy->to, inputs, outputs), from = address(copy->from, inputs, outputs);
     if (to == from) return {};
+    tail = StreamTail::other;
     return driver.check(driver.copy_on_device(to, from, copy->bytes, static_cast<CUstream>(stream)),
                         "cuMemcpyDtoDAsync");
   }
   auto& turns = std::get<TurnsStep>(step.work);
   for (std::int64_t turn = 0; turn < turns.turns; ++turn)
-    STITCH_TRY(enqueue(turn % 2 == 0 ? turns.even : turns.odd, inputs, outputs, stream));
+    STITCH_TRY(enqueue(tail, turn % 2 == 0 ? turns.even : turns.odd, inputs, outputs, stream));
   return {};
 }
 
-Status StreamProgram::Contents::enqueue(std::vector<DeviceStep>& of, Addresses inputs, Addresses outputs,
-                                        void* stream) {
+Status StreamProgram::Contents::enqueue(StreamTail& tail, std::vector<DeviceStep>& of, Addresses inputs,
+                                        Addresses outputs, void* stream) {
   for (DeviceStep& step : of) {
-    if (const Status done = enqueue(step, inputs, outputs, stream); !done) return done.error().within(step.place);
+    if (const Status done = enqueue(tail, step, inputs, outputs, stream); !done) return done.error().within(step.place);
   }
   return {};
 }
@@ -209,7 +213,8 @@ Status StreamProgram::launch(Addresses parameters, Addresses results, void* stre
   STITCH_TRY(check_ports(program_, parameters, results));
   const CurrentContext current(*contents_->context);
   STITCH_TRY(current.status());
-  return contents_->enqueue(contents_->steps, parameters, results, stream);
+  StreamTail tail = StreamTail::other;
+  return contents_->enqueue(tail, contents_->steps, parameters, results, stream);
 }
 
 Status StreamProgram::run(Inputs parameters, Outputs results) {
@@ -217,7 +222,8 @@ Status StreamProgram::run(Inputs parameters, Outputs results) {
   const CurrentContext current(*contents_->context);
   STITCH_TRY(current.status());
   return run_on_host_memory(contents_->driver, parameters, results, [&](Addresses from, Addresses to) {
-    return contents_->enqueue(contents_->steps, from, to, nullptr);
+    StreamTail tail = StreamTail::other;
+    return contents_->enqueue(tail, contents_->steps, from, to, nullptr);
   });
 }
 
@@ -229,10 +235,12 @@ Result<std::vector<StepTime>> StreamProgram::run_timed(Inputs parameters, Output
   Events events(contents_->driver);
   STITCH_TRY(events.make(steps.size() + 1));
   const auto enqueue = [&](Addresses from, Addresses to) -> Status {
-    STITCH_TRY(contents_->enqueue(steps, from, to, nullptr));
+    StreamTail tail = StreamTail::other;
+    STITCH_TRY(contents_->enqueue(tail, steps, from, to, nullptr));
     STITCH_TRY(events.record(0, nullptr));
     for (std::size_t s = 0; s < steps.size(); ++s) {
-      if (const Status done = contents_->enqueue(steps[s], from, to, nullptr); !done)
+      tail = StreamTail::other;  // an event is
+      if (const Status done = contents_->enqueue(tail, steps[s], from, to, nullptr); !done)
         return done.error().within(steps[s].place);
       STITCH_TRY(events.record(s + 1, nullptr));
     }

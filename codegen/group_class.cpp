@@ -46,6 +46,8 @@ GroupFrame frame_of(const KernelProgram& program, std::size_t phase, const Group
   frame.tiles_at_once = program.is_looped(phase) ? program.clusters() : 0;
   frame.after_sync = phase > 0;
   frame.only_group = program.phases.size() == 1 && program.phases[0].groups.size() == 1;
+  // Of a loop over tiles the wait stands before it.
+  frame.awaits = frame.only_group && !program.is_looped(phase);
   frame.backwards = program.phases[phase].backwards;
   frame.passing = program.phases[phase].passing.buffers;
   frame.runtime_extent = program.phases[phase].groups.size() > 1 && can_vary_extent(group);

@@ -1,6 +1,7 @@
 #include "codegen/group_emitter.h"
 
 #include "codegen/ahead_emitter.h"
+#include "codegen/kernel_text.h"
 #include "codegen/scan_emitter.h"
 #include "codegen/scatter_emitter.h"
 #include "codegen/sort_emitter.h"
@@ -21,6 +22,7 @@ std::string GroupEmitter::emit_hoisted() {
 
 std::string GroupEmitter::emit() {
   loops_.emit_digits();
+  if (scope_.frame.awaits) emit_wait(scope_.out, scope_.pointers.parameters());
   reductions_.begin();
   switch (scope_.anchor(0).kind) {
     case Anchor::Kind::scan: ScanEmitter(scope_, 0).emit(); break;

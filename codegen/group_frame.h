@@ -16,6 +16,7 @@ struct GroupFrame {
   bool runtime_extent = false;       ///< the single axis' extent is the variable `extent` (packed groups)
   bool after_sync = false;           ///< scratch and outputs may have been written by other blocks of this launch
   bool only_group = false;           ///< nothing of the kernel but this group's code uses shared memory
+  bool awaits = false;               ///< the group's code waits for the launch before (codegen/device/launch.cuh)
   bool backwards = false;            ///< interleaved axes are walked from their ends
   std::span<const kernel::Buffer> passing;  ///< PhaseProgram::passing: stored past the caches
   /// Where buffers lie, and whether turns are taken: then hoisted loads have been made before the first one, into

@@ -96,6 +96,12 @@ std::string pointer_parameter(const Buffer& buffer, graph::DType dtype, const st
   return fmt::format("{}{}* __restrict__ {}", constant ? "const " : "", storage_type(dtype), name);
 }
 
+void emit_wait(Writer& out, const std::vector<GroupPointers::Pointer>& pointers) {
+  std::vector<std::string> names;
+  for (const GroupPointers::Pointer& each : pointers) names.push_back(each.name);
+  out.line("await_predecessor({});", fmt::join(names, ", "));
+}
+
 void append_body(Writer& out, const std::string& body) {
   std::size_t start = 0;
   while (start < body.size()) {

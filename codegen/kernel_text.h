@@ -2,7 +2,9 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "codegen/group_pointers.h"
 #include "codegen/writer.h"
 #include "graph/graph.h"
 #include "kernel/program/program.h"
@@ -22,6 +24,9 @@ std::string stored_literal(graph::DType dtype, std::uint64_t bits);
 
 /// A pointer as a parameter of a kernel or of a group's function: "const float* __restrict__ in0".
 std::string pointer_parameter(const kernel::Buffer& buffer, graph::DType dtype, const std::string& name);
+
+/// The wait for the launch before, which stands before all that reaches memory by these pointers.
+void emit_wait(Writer& out, const std::vector<GroupPointers::Pointer>& pointers);
 
 /// GenerateOptions::blocks_per_sm as an attribute of the kernel.
 std::string launch_bounds(int threads, int blocks_per_sm);

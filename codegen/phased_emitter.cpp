@@ -83,6 +83,7 @@ class PhasedEmitter {
     out_.open("{}({})", kernel_.name, fmt::join(parameters, ", "));
     emit_shared();
     const bool looped = program_.is_looped(0);
+    if (looped) emit_wait(out_, group.parameters);  // else the group's code does, behind its arithmetic
     open_tiles(0, looped, false);
     append_body(out_, group.body);
     if (looped) emit_tile_end(0);
@@ -164,6 +165,7 @@ class PhasedEmitter {
     out_.line("extern \"C\" __global__ void {}", launch_bounds(kernel_.threads, options_.blocks_per_sm));
     out_.open("{}(const __grid_constant__ Table table)", kernel_.name);
     emit_shared();
+    out_.line("const auto none = await_predecessor();");
     if (counters_) {
       kernel_.arguments.push_back({Argument::Kind::buffer, *counters_, 0});
       out_.line("u32* const counters = reinterpret_cast<u32*>(table.words[0]);");
@@ -199,7 +201,8 @@ class PhasedEmitter {
       out_.line("// for the block that arrives last, while the others wait");
       out_.open("if (arrives_last_at_gate({}, gridDim.x))", counter);
     } else if (sync == kernel::Sync::barrier) {
-      out_.line("grid_barrier({}, gridDim.x);", counter);
+      const int cluster = program_.schedule.cluster;
+      out_.line("grid_barrier{}({}, gridDim.x);", cluster > 1 ? fmt::format("<{}>", cluster) : "", counter);
     } else {
       out_.line("// what follows is for the block that arrives last");
       out_.line("if (!arrives_last({}, gridDim.x)) return;", counter);
@@ -246,7 +249,7 @@ class PhasedEmitter {
         case Word::Kind::pointer: {
           const GroupPointers::Pointer& pointer = group.parameters[row[w].parameter];
           const bool constant = pointer.buffer.kind == Buffer::Kind::input;
-          arguments += fmt::format("reinterpret_cast<{}{}*>(row[{}]), ", constant ? "const " : "",
+          arguments += fmt::format("reinterpret_cast<{}{}*>(row[{}] + none), ", constant ? "const " : "",
                                    storage_type(pointer.dtype), w);
           break;
         }

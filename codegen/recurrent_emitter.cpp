@@ -180,7 +180,6 @@ class RecurrentEmitter {
   void emit_kernel() {
     Writer file = std::exchange(out_, {});
     out_.set_depth(1);
-    emit_shared();
     for (std::int64_t turn = 0; turn < std::min<std::int64_t>(step_.turns, RecurrentStep::turns_ahead); ++turn)
       emit_prefetch(std::to_string(turn));
     emit_hoisted();
@@ -191,6 +190,10 @@ class RecurrentEmitter {
     out_.line("// {} turns; {} rows a {}", step_.turns, step_.rows, cluster() > 1 ? "cluster" : "block");
     out_.line("extern \"C\" __global__ void {}", launch_bounds(kernel_.threads, options_.blocks_per_sm));
     out_.open("{}({})", kernel_.name, parameters_);
+    emit_shared();
+    std::vector<std::string> pointers;
+    for (const auto& [buffer, name] : named_) pointers.push_back(name);
+    out_.line("await_predecessor({});", fmt::join(pointers, ", "));
     out_.append(body);
     out_.close();
   }

@@ -23,6 +23,11 @@ double warps_of(const GroupFeatures& group, const KernelQuantities& kernel) {
   return group.tiles * kernel.cluster * std::ceil(kernel.threads / 32.0);
 }
 
+/// Bytes that a lane loads from device memory in a tile.
+double loaded_bytes(const GroupFeatures& group, const KernelQuantities& kernel) {
+  return group.load_lane_bytes / warps_of(group, kernel);
+}
+
 /// Bytes of a lane to and from local memory in one tile of a group.
 void add_local_traffic(GroupFeatures& group, double lane_bytes, const KernelQuantities& kernel,
                        std::int64_t block_shared_bytes, const DeviceSpec& device) {
@@ -36,8 +41,8 @@ void add_local_traffic(GroupFeatures& group, double lane_bytes, const KernelQuan
   group.l2_bytes += bytes * (frame > room ? 1 - room / frame : 0);
 }
 
-/// Spills by ptxas's count of their bytes in the code, which does not say where they stand: each is taken to be
-/// executed once a tile and turn, which is the least. Groups share them by their instructions.
+/// Spills by ptxas's count of their bytes in the code, executed once a tile and turn, which is the least, or as often
+/// as the machine code's loops have them. Groups share them by their instructions.
 void add_spills(KernelQuantities& kernel, const CompiledFacts& compiled, const DeviceSpec& device) {
   if (compiled.spill_bytes <= 0) return;
   const auto of_warp = [&](const GroupFeatures& group) { return group.instructions / warps_of(group, kernel); };
@@ -52,7 +57,10 @@ void add_spills(KernelQuantities& kernel, const CompiledFacts& compiled, const D
   for (PhaseQuantities& phase : kernel.phases) {
     for (GroupFeatures& group : phase.groups) {
       const double share = all > 0 ? of_warp(group) / all : 1.0 / groups;
-      const double bytes = compiled.spill_bytes * share * kernel.turns;
+      double times = kernel.turns;
+      if (compiled.machine_code != nullptr && kernel.turns == 1)
+        times = local_trips(*compiled.machine_code, loaded_bytes(group, kernel), group.iterations);
+      const double bytes = compiled.spill_bytes * share * times;
       add_local_traffic(group, bytes, kernel, compiled.shared_bytes, device);
       const double accesses = bytes / 4;  // registers of 4 bytes
       group.instructions += warps_of(group, kernel) * accesses;
@@ -60,11 +68,6 @@ void add_spills(KernelQuantities& kernel, const CompiledFacts& compiled, const D
       group.latency_cycles += accesses * std::max(2.5, 1.1 * ((kernel.threads + 127) / 128));
     }
   }
-}
-
-/// Bytes that a lane loads from device memory in a tile.
-double loaded_bytes(const GroupFeatures& group, const KernelQuantities& kernel) {
-  return group.load_lane_bytes / warps_of(group, kernel);
 }
 
 void apply(const WarpWork& work, const MachineCodeFeatures& code, KernelQuantities& kernel,

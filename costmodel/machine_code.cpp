@@ -54,6 +54,29 @@ std::optional<Range> hot_loop(const std::vector<MachineInstruction>& code, const
   return best;
 }
 
+/// Bytes of local memory by the innermost loop around them.
+std::vector<MachineCodeFeatures::LocalLoop> local_loops(const std::vector<MachineInstruction>& code,
+                                                        const std::vector<Range>& loops) {
+  std::vector<int> bytes(loops.size());
+  for (int i = 0; i < std::ssize(code); ++i) {
+    if (!code[i].is_local()) continue;
+    const auto holds = [i](const Range& loop) { return loop.first <= i && i <= loop.last; };
+    const Range* innermost = nullptr;
+    for (const Range& loop : loops) {
+      if (holds(loop) && (innermost == nullptr || loop.size() < innermost->size())) innermost = &loop;
+    }
+    if (innermost != nullptr) bytes[innermost - loops.data()] += code[i].width;
+  }
+  std::vector<MachineCodeFeatures::LocalLoop> found;
+  for (std::size_t l = 0; l < loops.size(); ++l) {
+    if (bytes[l] == 0) continue;
+    MachineCodeFeatures::LocalLoop& one = found.emplace_back();
+    one.local_bytes = bytes[l];
+    for (int i = loops[l].first; i <= loops[l].last; ++i) one.load_bytes += code[i].is_load() ? code[i].width : 0;
+  }
+  return found;
+}
+
 /// Issues a range of instructions in order, one warp by itself: an instruction waits for the scoreboards that it names
 /// and, by the stall count of the one before, for results of fixed latency.
 class Issue {
@@ -160,6 +183,19 @@ void count_instruction(const MachineInstruction& one, MachineCodeFeatures& featu
   }
 }
 
+/// Copies of the engine too. Local memory is the thread's own, and constants are the launch's.
+bool touches_device_memory(const MachineInstruction& one) {
+  return one.is_load() || one.is_store() || one.name == "ATOM" || one.name == "UBLKCP" || one.name.starts_with("UTMA");
+}
+
+bool awaits_predecessor(const std::vector<MachineInstruction>& code) {
+  for (const MachineInstruction& one : code) {
+    if (one.name == "ACQBULK") return !one.predicated;
+    if (touches_device_memory(one)) return false;
+  }
+  return false;
+}
+
 void measure_hot(const std::vector<MachineInstruction>& code, const Range& range, bool loop,
                  const CodeLatencies& latencies, MachineCodeFeatures& features) {
   features.loop.loop = loop;
@@ -192,6 +228,16 @@ void measure_hot(const std::vector<MachineInstruction>& code, const Range& range
 
 }  // namespace
 
+double local_trips(const MachineCodeFeatures& code, double loaded_bytes, double iterations) {
+  if (code.local_bytes == 0) return 1;
+  double accessed = code.local_bytes;
+  for (const MachineCodeFeatures::LocalLoop& loop : code.local_loops) {
+    const double needed = loop.load_bytes > 0 ? loaded_bytes / loop.load_bytes : iterations;
+    accessed += loop.local_bytes * (std::clamp(needed, 1.0, std::max(1.0, iterations)) - 1);
+  }
+  return accessed / code.local_bytes;
+}
+
 Result<MachineCodeFeatures> code_features(std::vector<MachineInstruction> code, const CodeLatencies& latencies) {
   STITCH_ASSIGN(const std::vector<Range> loops, find_loops(code));
   // Behind the end stand a branch to itself, which catches what runs on, and padding.
@@ -206,6 +252,8 @@ Result<MachineCodeFeatures> code_features(std::vector<MachineInstruction> code, 
   once.run(code, all);
   features.cycles = once.now();
   features.loops = loops.size();
+  features.awaits = awaits_predecessor(code);
+  features.local_loops = local_loops(code, loops);
   const std::optional<Range> hot = hot_loop(code, loops);
   measure_hot(code, hot.value_or(all), hot.has_value(), latencies, features);
   if (features.loop.loads == 0) {

@@ -29,8 +29,18 @@ struct MachineCodeFeatures {
   std::array<int, 5> load_widths{};     ///< loads of 1, 2, 4, 8, 16 bytes
   int local_accesses = 0;               ///< of spilled registers and local arrays
   int local_bytes = 0;                  ///< of one lane, over all of those
-  int barriers = 0;                     ///< of the block
+  /// Of that, what stands in loops: by the innermost loop that holds it.
+  struct LocalLoop {
+    int local_bytes = 0;
+    int load_bytes = 0;  ///< that an iteration loads from device memory, loops inside it once
+    bool operator==(const LocalLoop&) const = default;
+  };
+  std::vector<LocalLoop> local_loops;
+  int barriers = 0;  ///< of the block
   int loops = 0;
+  /// Waits for the launch before (griddepcontrol.wait) before any instruction that touches device memory; by the order
+  /// of the addresses, since such kernels begin with it.
+  bool awaits = false;
   double stall_cycles = 0;  ///< as of Hot, of all of the code executed once, in order
   double cycles = 0;
 
@@ -53,6 +63,12 @@ struct MachineCodeFeatures {
                               ///< code, or over all of it where that does not load
   int bytes_before_wait = 0;  ///< the same in bytes of a lane
 };
+
+/// How often a byte of local memory is accessed where a lane loads so many bytes from device memory: those outside
+/// loops once, those of a loop as often as its loads need it, at least once and at most `iterations` times. That is
+/// also how often those of a loop are that does not load: it walks what is kept. A loop around the tiles loads all of
+/// one tile.
+double local_trips(const MachineCodeFeatures& code, double loaded_bytes, double iterations);
 
 /// Of the instructions of one kernel in the order of their addresses. Errors: parse: a branch to where no instruction
 /// begins.

@@ -257,6 +257,8 @@ FragmentExplanation explain_fragment(const tuning::ModelFragments::Entry& entry,
     return text;
   }
   text.predicted_us = plan->predicted_us;
+  text.dependent_saving_us = plan->dependent_saving_us;
+  if (plan->dependent_saving_us > 0) text.dependent_launches = plan->dependent_launches();
   if (entry.graph.constraints.any()) {
     graph::Graph free = entry.graph;
     free.constraints = {};

@@ -64,6 +64,8 @@ struct FragmentExplanation {
   double predicted_us = 0, uncertainty_us = 0, unfused_us = 0;
   std::optional<double> unconstrained_us;  ///< of a fragment under constraints: predicted without them
   std::int64_t unfused_kernels = 0;
+  std::int64_t dependent_launches = 0;  ///< kernels that begin while the one before them still runs
+  double dependent_saving_us = 0;       ///< what each of them saves; 0: the device has no such launches
   std::vector<KernelExplanation> kernels;
   std::vector<BoundaryExplanation> boundaries;
   std::int64_t boundaries_left_out = 0;  ///< pairs that were not examined

@@ -157,6 +157,11 @@ std::string to_text(const FragmentExplanation& fragment) {
   text += fmt::format("  {} kernel{}, predicted {:.2f} ± {:.2f} us; every operator by itself: {} kernels, {:.2f} us\n",
                       fragment.kernels.size(), fragment.kernels.size() == 1 ? "" : "s", fragment.predicted_us,
                       fragment.uncertainty_us, fragment.unfused_kernels, fragment.unfused_us);
+  if (fragment.dependent_launches > 0) {
+    text += fmt::format("  {} launched to begin before the kernel before {} has ended, which takes off {:.2f} us{}\n",
+                        fragment.dependent_launches, fragment.dependent_launches == 1 ? "it" : "them",
+                        fragment.dependent_saving_us, fragment.dependent_launches == 1 ? "" : " each");
+  }
   if (fragment.unconstrained_us) {
     text += fmt::format("  under {}: {:.2f} us; without: {:.2f} us, {:.2f} times as long\n",
                         to_string(fragment.graph.constraints), fragment.predicted_us, *fragment.unconstrained_us,
@@ -179,6 +184,8 @@ nlohmann::ordered_json to_document(const FragmentExplanation& fragment) {
                                  {"name", fragment.name},
                                  {"occurrences", fragment.occurrences},
                                  {"predicted_us", fragment.predicted_us},
+                                 {"dependent_launches", fragment.dependent_launches},
+                                 {"dependent_saving_us", fragment.dependent_saving_us},
                                  {"uncertainty_us", fragment.uncertainty_us},
                                  {"unfused_us", fragment.unfused_us},
                                  {"unfused_kernels", fragment.unfused_kernels}};

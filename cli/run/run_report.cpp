@@ -117,6 +117,10 @@ std::string to_table(const RunReport& report, bool checked) {
     text += fmt::format(
         "\npredicted: {:.1f} us, of them {:.1f} in {:.0f} library calls; {:.0f} launches, {:.1f} MB of device memory",
         price.us, price.library_us, price.library_calls, price.launches, price.bytes / 1e6);
+    if (price.dependent_launches > 0)
+      text +=
+          fmt::format("; {:.0f} launched to begin before the kernel before them has ended, which takes off {:.1f} us",
+                      price.dependent_launches, price.saved_us);
     if (price.unpriced_calls > 0)
       text += fmt::format("; {:.0f} calls have the time of their bytes", price.unpriced_calls);
     if (price.foreign_steps > 0) text += fmt::format("; {:.0f} steps have no price", price.foreign_steps);
@@ -149,6 +153,8 @@ std::string to_json(const RunReport& report, bool checked) {
     json["price"] = {{"predicted_us", price.us},
                      {"library_us", price.library_us},
                      {"launches", price.launches},
+                     {"dependent_launches", price.dependent_launches},
+                     {"saved_us", price.saved_us},
                      {"library_calls", price.library_calls},
                      {"bytes", price.bytes},
                      {"library_bytes", price.library_bytes},

@@ -133,12 +133,15 @@ class AttentionPrinter {
   void print_kernel(const ContractionEpilogue& score, const ContractionEpilogue& epilogue, const TileNest& nest) {
     out_.line("extern \"C\" __global__ void {}", launch_bounds(shape_.threads, s_.blocks_per_sm));
     out_.open("{}({})", options_.name, arguments_.text());
+    const std::string wait = fmt::format("await_predecessor({});", arguments_.names());
     if (shape_.tiles == 0) {
+      out_.line("{}", wait);
       out_.close();
       return;
     }
     out_.line("extern __shared__ __align__({}) unsigned char shared[];", warpgroup() ? 1024 : 128);
     print_place();
+    out_.line("{}", wait);
     out_.line("const Query queries = {{in{} + Query::of_batch(batch)}};", p_.scores.left.parameter);
     out_.line("const Key keys = {{in{} + Key::of_batch(batch)}};", p_.scores.right.parameter);
     out_.line("const Value values = {{in{} + Value::of_batch(batch)}};", p_.product.right.parameter);

@@ -82,17 +82,20 @@ class ContractionPrinter {
   Status print_kernel(const ContractionEpilogue& epilogue) {
     out_.line("extern \"C\" __global__ void {}", launch_bounds(shape_.threads, schedule_.blocks_per_sm));
     out_.open("{}({})", options_.name, arguments_.text());
+    const std::string wait = fmt::format("await_predecessor({});", arguments_.names());
     if (shape_.tiles == 0) {
+      out_.line("{}", wait);
       out_.close();
       return {};
     }
     out_.line("extern __shared__ __align__({}) unsigned char shared[];", warpgroup() ? 1024 : 128);
     if (schedule_.tensor_copies) {
-      STITCH_TRY(print_staying_blocks(out_, problem_, schedule_, [&] { print_end(epilogue); }));
+      STITCH_TRY(print_staying_blocks(out_, problem_, schedule_, wait, [&] { print_end(epilogue); }));
       out_.close();
       return {};
     }
     print_place();
+    out_.line("{}", wait);
     out_.line("const Left left = {{in{} + Left::of_batch(batch)}};", problem_.left.parameter);
     out_.line("const Right right = {{in{} + Right::of_batch(batch)}};", problem_.right.parameter);
     out_.line("Cores cores;");

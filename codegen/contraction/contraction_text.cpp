@@ -139,6 +139,7 @@ void ArgumentList::add_tensors(const graph::Graph& graph, const std::set<int>& r
 void ArgumentList::add(const kernel::Buffer& buffer, std::string_view declaration) {
   kernel_.arguments.push_back({Argument::Kind::buffer, buffer, 0});
   text_ += fmt::format("{}{}", text_.empty() ? "" : ", ", declaration);
+  names_ += fmt::format("{}{}", names_.empty() ? "" : ", ", declaration.substr(declaration.rfind(' ') + 1));
 }
 
 namespace {

@@ -36,10 +36,12 @@ class ArgumentList {
   void add(const kernel::Buffer& buffer, std::string_view declaration);
   /// "const bf16* __restrict__ in0, …".
   [[nodiscard]] const std::string& text() const { return text_; }
+  /// Their names: "in0, in1, out0".
+  [[nodiscard]] const std::string& names() const { return names_; }
 
  private:
   GeneratedKernel& kernel_;
-  std::string text_;
+  std::string text_, names_;
 };
 
 /// How an operand's tile lies in shared memory.

@@ -155,7 +155,7 @@ Status print_tensor_maps(Writer& out, const ContractionProblem& problem, const C
 }
 
 Status print_staying_blocks(Writer& out, const ContractionProblem& problem, const ContractionSchedule& s,
-                            const std::function<void()>& results) {
+                            const std::string& wait, const std::function<void()>& results) {
   STITCH_ASSIGN(const TensorBox left, kernel::left_box(problem, s));
   STITCH_ASSIGN(const TensorBox right, kernel::right_box(problem, s));
   const int warps = kernel::shape_of(problem, s).warps;
@@ -166,6 +166,7 @@ Status print_staying_blocks(Writer& out, const ContractionProblem& problem, cons
   if (s.cluster > 1) out.line("const int rank = block_of_cluster();");
   print_warpgroup_place(out, s);
   out.line("stages.begin();");
+  out.line("{}", wait);
   out.open("if (warp == {})", warps);
   print_asking_warp(out, problem, s, left, right);
   out.close();

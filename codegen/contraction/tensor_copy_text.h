@@ -18,8 +18,10 @@ std::int64_t tensor_maps_bytes(const kernel::ContractionProblem& problem, const 
 Status print_tensor_maps(Writer& out, const kernel::ContractionProblem& problem,
                          const kernel::ContractionSchedule& schedule);
 
-/// All between the kernel's arguments and its end. `results` prints what a warp does with its sums, `cores`.
+/// All between the kernel's arguments and its end. `wait` is the statement that waits for the launch before, which
+/// stands behind the setting up of shared memory; `results` prints what a warp does with its sums, `cores`.
 Status print_staying_blocks(Writer& out, const kernel::ContractionProblem& problem,
-                            const kernel::ContractionSchedule& schedule, const std::function<void()>& results);
+                            const kernel::ContractionSchedule& schedule, const std::string& wait,
+                            const std::function<void()>& results);
 
 }  // namespace stitch::codegen

@@ -3,6 +3,7 @@
 // what multiplies them. A generated kernel names the tiles and writes the loop that moves them (kernel/pipeline);
 // everything here is the same for all of them.
 
+#include "stitch/launch.cuh"
 #include "stitch/memory.cuh"
 #include "stitch/reduce.cuh"
 #include "stitch/types.cuh"

@@ -273,7 +273,7 @@ CUresult CUDAAPI cuCtxWaitEvent(CUcontext context, CUevent event) {
   return entry([&](Call& call) -> CUresult {
     if (!call.driver.contexts.contains(context)) return CUDA_ERROR_INVALID_CONTEXT;
     STITCH_CU_TRY(call.need(call.driver.events, event));
-    for (CUstream stream : context->streams) stream->known.join(event->at);
+    for (CUstream stream : context->streams) stream->learn(event->at);
     return CUDA_SUCCESS;
   });
 }

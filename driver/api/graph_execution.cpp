@@ -59,7 +59,7 @@ class GraphLaunch {
         }
       }
       if (lane == next_) ++next_;
-      ends[node] = place(*node, lane, std::move(after));
+      ends[node] = place(*node, lane, std::move(after), start);
       branch[node] = lane;
       all.join(ends[node]);
     }
@@ -67,7 +67,8 @@ class GraphLaunch {
   }
 
  private:
-  StreamClock place(const CUgraphNode_st& node, std::size_t lane, StreamClock after) {
+  /// `start`: what the whole graph comes after.
+  StreamClock place(const CUgraphNode_st& node, std::size_t lane, StreamClock after, const StreamClock& start) {
     if (executable_.disabled.contains(const_cast<CUgraphNode>(&node))) return after;
     if (const auto* child = std::get_if<ChildWork>(&node.work)) return run(*child->graph, after);
     if (const auto* record = std::get_if<RecordWork>(&node.work)) {
@@ -82,16 +83,27 @@ class GraphLaunch {
       return after;
     }
     while (executable_.queues.size() <= lane) executable_.queues.push_back(driver_.new_queue());
-    StreamClock ordered = after;
-    return submit(driver_,
-                  {context_, executable_.queues[lane], std::move(after), std::move(ordered),
-                   fmt::format("node {} of a graph", node.id)},
-                  node.work);
+    const std::uint32_t queue = executable_.queues[lane];
+    Placement where{context_, queue, after, after, {}, fmt::format("node {} of a graph", node.id)};
+    LaunchOrder order{after, {}};
+    // Captured behind a kernel it depends on that one as it does in a stream.
+    const auto before = node.before.size() == 1 ? orders_.find(node.before[0]) : orders_.end();
+    const bool depends = is_dependent(node.work) && before != orders_.end();
+    if (depends) {
+      LaunchOrder known = before->second;
+      known.join(start);
+      order = depend(where, std::get<KernelWork>(node.work), known, driver_.engine.last(queue) + 1);
+    }
+    StreamClock end = submit(driver_, std::move(where), node.work);
+    if (!depends) order.ended = end;
+    if (std::holds_alternative<KernelWork>(node.work)) orders_[const_cast<CUgraphNode>(&node)] = std::move(order);
+    return end;
   }
 
   Driver& driver_;
   CUgraphExec_st& executable_;
   CUcontext context_;
+  std::map<CUgraphNode, LaunchOrder> orders_;  ///< of kernels
   std::size_t next_ = 0;
 };
 
@@ -213,6 +225,7 @@ CUresult CUDAAPI cuGraphLaunch(CUgraphExec executable, CUstream handle) {
     start.join(executable->last);
     executable->last = GraphLaunch(call.driver, *executable, stream).run(*executable->graph, start);
     stream->known = executable->last;
+    stream->order = {start, stream->known};
     return CUDA_SUCCESS;
   });
 }

@@ -109,7 +109,7 @@ CUresult CUDAAPI cuStreamWaitEvent(CUstream handle, CUevent event, unsigned flag
       stream->capture->invalidated = true;
       return call.refuse(CUDA_ERROR_STREAM_CAPTURE_ISOLATION, "a captured stream waits for an event from outside");
     }
-    if (event->recorded) stream->known.join(event->at);
+    if (event->recorded) stream->learn(event->at);
     return CUDA_SUCCESS;
   });
 }

@@ -52,8 +52,13 @@ StreamClock Driver::all_of(CUcontext context) {
 }
 
 StreamClock Driver::clock_for(CUstream stream) {
-  StreamClock clock = host;
+  StreamClock clock = clock_of_others(stream);
   clock.join(stream->known);
+  return clock;
+}
+
+StreamClock Driver::clock_of_others(CUstream stream) {
+  StreamClock clock = host;
   CUstream legacy = stream->context->legacy;
   if (stream == legacy) {
     for (CUstream other : stream->context->streams) {
@@ -97,7 +102,7 @@ CUstream Driver::new_stream(CUcontext context, unsigned flags, int priority) {
 
 void Driver::destroy_stream(CUstream stream) {
   // What it was given still runs; the default stream waits for that as for its own.
-  stream->context->legacy->known.join(stream->known);
+  stream->context->legacy->learn(stream->known);
   stream->context->streams.erase(stream);
   streams.erase(stream);
   delete stream;
@@ -144,6 +149,13 @@ std::vector<CUcontext>& context_stack() {
   return stack;
 }
 
+LaunchOrder depend(Placement& where, const KernelWork& work, const LaunchOrder& before, std::uint64_t time) {
+  const DependentOrder order(work, before);
+  where.ordered = order.waited;
+  if (work.kernel->declared->waits_for_primary) where.early = order.early;
+  return order.after(work, where.queue, time);
+}
+
 StreamClock submit(Driver& driver, Placement where, Work work) {
   const std::uint64_t time = driver.engine.last(where.queue) + 1;
   StreamClock end = where.after;
@@ -158,27 +170,25 @@ StreamClock submit(Driver& driver, Placement where, Work work) {
   driver.engine.submit(
       where.queue, std::move(where.after),
       [&driver, context = where.context, queue = where.queue, time, clock = std::move(where.ordered),
-       work = std::make_shared<Work>(std::move(work)), what = std::move(what)] {
-        execute(driver, *context, *work, {queue, time, &clock, what});
+       early = std::move(where.early), work = std::make_shared<Work>(std::move(work)), what = std::move(what)] {
+        execute(driver, *context, *work, {queue, time, &clock, what, early ? &*early : nullptr});
       },
       std::move(may_run));
   return end;
 }
 
 void submit(Driver& driver, CUstream stream, Work work) {
-  StreamClock after = driver.clock_for(stream);
-  StreamClock ordered = after;
-  if (const auto* kernel = std::get_if<KernelWork>(&work);
-      kernel != nullptr && kernel->overlaps && !kernel->kernel->declared->waits_for_primary) {
-    // Nothing in the kernel waits for the one before it: what that one does is not ordered with it.
-    ordered = driver.host;
-    ordered.join(stream->overlapped);
+  const StreamClock after = driver.clock_for(stream);
+  Placement where{stream->context, stream->queue, after, after, {}, "the default stream"};
+  if (stream != stream->context->legacy) where.place = fmt::format("stream {}", stream->id);
+  if (!is_dependent(work)) {
+    stream->known = submit(driver, std::move(where), std::move(work));
+    stream->order = {after, stream->known};
+    return;
   }
-  stream->overlapped = after;
-  const std::string place =
-      stream == stream->context->legacy ? "the default stream" : fmt::format("stream {}", stream->id);
-  stream->known =
-      submit(driver, {stream->context, stream->queue, std::move(after), std::move(ordered), place}, std::move(work));
+  stream->order.join(driver.clock_of_others(stream));
+  stream->order = depend(where, std::get<KernelWork>(work), stream->order, driver.engine.last(stream->queue) + 1);
+  stream->known = submit(driver, std::move(where), std::move(work));
 }
 
 }  // namespace stitch::driver

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <tuple>
@@ -71,6 +72,8 @@ class Driver {
   [[nodiscard]] StreamClock all_of(CUcontext context);
   /// What the next operation of a stream comes after, default streams included.
   [[nodiscard]] StreamClock clock_for(CUstream stream);
+  /// Of that, what does not come from the stream itself.
+  [[nodiscard]] StreamClock clock_of_others(CUstream stream);
 
   CUcontext new_context(CUdevice device, unsigned flags, bool primary_context);
   CUstream new_stream(CUcontext context, unsigned flags, int priority);
@@ -94,8 +97,12 @@ struct Placement {
   std::uint32_t queue = 0;
   StreamClock after;    ///< what must have ended before it begins
   StreamClock ordered;  ///< what of that happened before it: less, for a kernel that may overlap the one before it
-  std::string place;    ///< "stream 3"
+  std::optional<StreamClock> early = {};  ///< of a kernel that waits for the one before it: what happened before that
+  std::string place;                      ///< "stream 3"
 };
+
+/// Puts a dependent kernel, operation `time` of its queue, after `before`; returns what holds for the next.
+LaunchOrder depend(Placement& where, const KernelWork& work, const LaunchOrder& before, std::uint64_t time);
 
 /// Hands work to the engine; returns what is known once it has ended.
 StreamClock submit(Driver& driver, Placement where, Work work);

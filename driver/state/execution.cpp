@@ -49,6 +49,8 @@ class Execution {
       std::this_thread::sleep_for(std::chrono::microseconds(200));
       driver_.memory.bytes_mutex().lock();
     };
+    emulator::EarlyAccesses early;
+    if (who_.early != nullptr) options.early = &early;
     const auto report =
         emulator::launch(work.kernel->program, work.config, work.parameters, driver_.memory.bytes(), options);
     if (!report) {
@@ -63,6 +65,7 @@ class Execution {
                       fmt::format("{}: {}", who_.what, emulator::to_text(finding)));
       lose(context_, fault_of(finding));
     }
+    touch_early(early);
     driver_.memory.touch_launch(who_);
   }
 
@@ -162,6 +165,16 @@ class Execution {
   }
 
  private:
+  /// What a kernel did before it waited for the one before it, which may not have ended then.
+  void touch_early(emulator::EarlyAccesses& early) {
+    if (who_.early == nullptr) return;
+    const Actor who{who_.queue, who_.time, who_.early, who_.what + ", before its griddepcontrol.wait,"};
+    for (emulator::EarlyAccesses::Touched& one : early.touched()) {
+      driver_.memory.touch(one.buffer, std::move(one.reads), false, who);
+      driver_.memory.touch(one.buffer, std::move(one.writes), true, who);
+    }
+  }
+
   /// One end of a copy: where its rows lie.
   struct Side {
     bool known = false;  ///< memory that the device reaches, so that the emulator keeps it

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "driver/state/launch_order.h"
 #include "driver/state/memory_file.h"
 #include "driver/state/stream_clock.h"
 #include "driver/state/work.h"
@@ -51,11 +52,17 @@ struct CUstream_st {
   unsigned flags = 0;
   int priority = 0;
   unsigned long long id = 0;
-  stitch::driver::StreamClock known;       ///< what its next operation comes after
-  stitch::driver::StreamClock overlapped;  ///< what its last operation came after
+  stitch::driver::StreamClock known;  ///< what its next operation comes after
+  stitch::driver::LaunchOrder order;  ///< of its last operation, for a kernel that depends on it
   std::shared_ptr<stitch::driver::Capture> capture;
   std::vector<CUgraphNode> tail;  ///< while captured: what the next node depends on
   std::map<CUlaunchAttributeID, CUlaunchAttributeValue> attributes;
+
+  /// All that is to come knows this, too.
+  void learn(const stitch::driver::StreamClock& clock) {
+    known.join(clock);
+    order.join(clock);
+  }
 };
 
 struct CUevent_st {

@@ -72,6 +72,7 @@ struct Actor {
   std::uint64_t time = 0;
   const StreamClock* clock = nullptr;  ///< what happened before it
   std::string what;
+  const StreamClock* early = nullptr;  ///< of a kernel that waits for the one before it: what happened before the wait
 };
 
 /// All memory of the emulated devices, in one address space. Two locks: that of the bytes is held while an operation

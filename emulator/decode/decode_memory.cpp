@@ -238,6 +238,15 @@ Status Decoder::map_shared() {
   return {};
 }
 
+/// griddepcontrol.wait orders accesses; .launch_dependents only lets others begin.
+Status Decoder::grid_dependency() {
+  const bool waits = modifiers_.take("wait");
+  if (!waits && !modifiers_.take("launch_dependents")) return fail("griddepcontrol needs wait or launch_dependents");
+  STITCH_TRY(finish_modifiers());
+  emit(waits ? Opcode::grid_wait : Opcode::nothing, InstructionClass::control);
+  return {};
+}
+
 /// Instructions that only advise: they execute as nothing. createpolicy leaves a defined value in its register.
 Status Decoder::hint() {
   if (modifiers_.root() == "createpolicy") {

@@ -48,7 +48,7 @@ Decoder::Rule Decoder::rule_of(std::string_view mnemonic) {
       {"fma", &Decoder::arithmetic},
       {"fns", &Decoder::plain_lanes},
       {"getctarank", &Decoder::map_shared},
-      {"griddepcontrol", &Decoder::hint},
+      {"griddepcontrol", &Decoder::grid_dependency},
       {"isspacep", &Decoder::is_space},
       {"ld", &Decoder::load},
       {"ldmatrix", &Decoder::matrix_move},

@@ -178,6 +178,7 @@ class Decoder {
   Status is_space();
   Status map_shared();
   Status hint();
+  Status grid_dependency();
   [[nodiscard]] Status check_moved(Type type, int elements) const;
   Result<Ref> vector_list(InstructionDraft& draft, const ptx::Operand& operand, const MemoryAccess& access, Type type,
                           bool defines);

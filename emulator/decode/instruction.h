@@ -28,7 +28,8 @@ enum class Opcode : std::uint8_t {
   trap,
   device_call,  ///< vprintf, __assertfail
   pause,        ///< nanosleep
-  nothing,      ///< hints: prefetch, createpolicy with a value, setmaxnreg, griddepcontrol, …
+  nothing,      ///< hints: prefetch, createpolicy with a value, setmaxnreg, griddepcontrol.launch_dependents, …
+  grid_wait,    ///< griddepcontrol.wait
   barrier,      ///< bar, barrier.cta
   warp_barrier,
   cluster_arrive,

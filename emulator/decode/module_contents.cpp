@@ -22,8 +22,11 @@ DeclaredKernel declare(const ptx::Function& function) {
     kernel.parameters.push_back({std::string(parameter.name), offset, bytes, parameter.alignment});
     end = offset + bytes;
   }
-  kernel.waits_for_primary = std::ranges::find(function.statements, "griddepcontrol.wait", &ptx::Statement::opcode) !=
-                             function.statements.end();
+  for (const ptx::Statement& statement : function.statements) {
+    if (statement.opcode == "griddepcontrol.wait") kernel.waits_for_primary = true;
+    if (statement.opcode == "griddepcontrol.launch_dependents" && !kernel.waits_for_primary)
+      kernel.releases_early = true;
+  }
   return kernel;
 }
 

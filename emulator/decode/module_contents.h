@@ -14,7 +14,9 @@ namespace stitch::emulator {
 struct DeclaredKernel {
   std::string name;
   std::vector<KernelParameter> parameters;
-  bool waits_for_primary = false;  ///< has a griddepcontrol.wait: see programmatic dependent launch
+  // Programmatic dependent launch, as the text has it:
+  bool waits_for_primary = false;  ///< has a griddepcontrol.wait
+  bool releases_early = false;     ///< has a griddepcontrol.launch_dependents that no wait stands before
 };
 
 /// What a PTX module holds.

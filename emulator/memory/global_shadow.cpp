@@ -127,6 +127,7 @@ void for_sectors(MemoryRegion& region, std::uint64_t offset, std::uint32_t bytes
 
 void check_global_read(MemoryRegion& region, std::uint64_t offset, std::uint32_t bytes, const GlobalAccessor& who,
                        GlobalOutcome& outcome) {
+  if (who.early != nullptr) who.early->add(region.buffer.address, offset, bytes, false);
   if (region.read_only) {
     // Nothing can be wrong; only what is touched for the first time is of interest.
     for (std::uint64_t sector = offset / sector_bytes; sector <= (offset + bytes - 1) / sector_bytes; ++sector) {
@@ -156,6 +157,7 @@ void check_global_read(MemoryRegion& region, std::uint64_t offset, std::uint32_t
 
 void check_global_write(MemoryRegion& region, std::uint64_t offset, std::uint32_t bytes, const GlobalAccessor& who,
                         GlobalOutcome& outcome) {
+  if (who.early != nullptr) who.early->add(region.buffer.address, offset, bytes, true);
   for_sectors(region, offset, bytes, who.generation,
               [&](SectorRecord& record, std::uint32_t mask, std::uint64_t sector) {
                 check_writers(record, mask, sector, who, outcome);

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "emulator/memory/early_accesses.h"
 #include "emulator/memory/memory_region.h"
 #include "emulator/memory/unit_clock.h"
 
@@ -11,11 +12,12 @@ namespace stitch::emulator {
 struct GlobalAccessor {
   const UnitClock* clock = nullptr;
   std::uint32_t agent = 0;
-  std::uint32_t block = 0;       ///< within the unit
-  Epoch epoch;                   ///< of this access
-  std::uint32_t generation = 0;  ///< of the launch
-  bool read_only = false;        ///< ld.global.nc
-  bool times_matter = false;     ///< some blocks wait for others: the order of a block's own accesses counts
+  std::uint32_t block = 0;         ///< within the unit
+  Epoch epoch;                     ///< of this access
+  std::uint32_t generation = 0;    ///< of the launch
+  bool read_only = false;          ///< ld.global.nc
+  EarlyAccesses* early = nullptr;  ///< where it is noted: nobody has waited for what the launch depends on
+  bool times_matter = false;       ///< some blocks wait for others: the order of a block's own accesses counts
 };
 
 enum class GlobalFault : std::uint8_t { uninitialised, race, read_only_violation };

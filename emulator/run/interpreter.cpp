@@ -38,6 +38,7 @@ const std::array<Interpreter::Handler, opcode_count>& Interpreter::handlers() {
       &I::device_call,
       &I::pause,
       &I::nothing,
+      &I::grid_wait,
       &I::barrier,
       &I::warp_barrier,
       &I::cluster_arrive,

@@ -158,6 +158,8 @@ class Interpreter {
   Step device_call(const Instruction& in, std::uint32_t lanes);
   Step pause(const Instruction& in, std::uint32_t lanes);
   Step nothing(const Instruction& in, std::uint32_t lanes);
+  Step grid_wait(const Instruction& in, std::uint32_t lanes);
+  [[nodiscard]] bool is_early() const;
   void retire(std::uint32_t lanes);
   void check_block_end(Block& block);
   Step go_to(std::span<const std::uint32_t, 32> targets, std::uint32_t lanes);

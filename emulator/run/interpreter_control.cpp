@@ -176,4 +176,22 @@ Interpreter::Step Interpreter::pause(const Instruction&, std::uint32_t) {
 
 Interpreter::Step Interpreter::nothing(const Instruction&, std::uint32_t) { return Step::next; }
 
+/// What the launch depends on has ended: nothing is left to wait for.
+Interpreter::Step Interpreter::grid_wait(const Instruction&, std::uint32_t) {
+  if (context_.early == nullptr || warp_->waited_for_grid) return Step::next;
+  warp_->waited_for_grid = true;
+  unit_->grid_waits.push_back({warp_->agent, unit_->clock->now()});
+  unit_->clock->advance();
+  context_.early->note_wait();
+  return Step::next;
+}
+
+/// Whether nothing tells the running warp that what the launch depends on has ended. Lanes of it count as one.
+bool Interpreter::is_early() const {
+  if (context_.early == nullptr || warp_->waited_for_grid) return false;
+  return std::ranges::none_of(unit_->grid_waits, [&](const Unit::GridWait& wait) {
+    return unit_->clock->ordered(warp_->agent, wait.agent, wait.time);
+  });
+}
+
 }  // namespace stitch::emulator

@@ -56,6 +56,7 @@ GlobalAccessor Interpreter::global_accessor(bool strong, bool read_only) const {
   who.generation = context_.generation;
   who.read_only = read_only;
   who.times_matter = context_.times_matter;
+  if (is_early()) who.early = context_.early;
   return who;
 }
 

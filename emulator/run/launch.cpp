@@ -206,6 +206,7 @@ Status prepare(LaunchContext& context, const Program& program, const LaunchConfi
     STITCH_ASSIGN(context.grid_workspace, place_grid_workspace(code, memory));
   }
   context.wait_for_host = options.wait_for_host;
+  context.early = options.early;
   context.generation = memory.begin_launch();
   context.blocks_per_unit = config.cluster.count();
   if (options.shuffle_seed != 0) shuffle_units(context.blocks, context.blocks_per_unit, options.shuffle_seed);

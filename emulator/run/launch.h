@@ -16,6 +16,7 @@
 #include "emulator/decode/program.h"
 #include "emulator/finding.h"
 #include "emulator/lanes/host_isa.h"
+#include "emulator/memory/early_accesses.h"
 #include "emulator/memory/memory.h"
 #include "emulator/run/launch_config.h"
 
@@ -55,6 +56,9 @@ struct LaunchOptions {
   /// Called when all that is left spins, and something of it on attached memory, which the host may change: waits a
   /// moment, then everybody looks again. Host calls may overlap this call. Empty: a deadlock.
   std::function<void()> wait_for_host;
+  /// Notes what is touched before griddepcontrol.wait; null: nobody asks, and the launch begins when all else has
+  /// ended.
+  EarlyAccesses* early = nullptr;
   std::stop_token stop = {};  ///< ends the launch at the next turn of any warp; error then: cancelled
 };
 

@@ -9,6 +9,7 @@
 #include "emulator/decode/code.h"
 #include "emulator/finding.h"
 #include "emulator/lanes/lane_op.h"
+#include "emulator/memory/early_accesses.h"
 #include "emulator/memory/memory.h"
 #include "emulator/memory/unit_clock.h"
 #include "emulator/run/launch_config.h"
@@ -36,6 +37,7 @@ struct LaunchContext {
   std::uint64_t grid_workspace =
       0;  ///< of a cooperative launch whose kernel asks for it: two words, of which the second is its barrier
   std::function<void()> wait_for_host;
+  EarlyAccesses* early = nullptr;  ///< LaunchOptions::early
   bool single_threaded = false;
   bool times_matter = false;  ///< blocks can synchronise: see GlobalAccessor
 

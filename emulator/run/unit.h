@@ -112,6 +112,7 @@ struct Warp {
   std::uint32_t product_groups = 0;
 
   std::array<std::uint32_t, 32> cluster_arrivals{};  ///< per lane: how many phases it has arrived in
+  bool waited_for_grid = false;                      ///< executed griddepcontrol.wait
   std::uint32_t cluster_met = 0;  ///< lanes that passed a cluster barrier: all blocks of the cluster run
 
   /// The last thing a split read from a synchronisation variable: reading it again unchanged is polling.
@@ -188,6 +189,13 @@ struct Unit {
   std::uint32_t cluster_arrived_exited = 0;  ///< of these, gone since
   UnitClock::Knowledge cluster_gathering;    ///< released by arrivals of this phase
   UnitClock::Knowledge cluster_knowledge;    ///< by those of the completed one
+
+  /// Warps that executed griddepcontrol.wait, of launches that note what came before it.
+  struct GridWait {
+    std::uint32_t agent = 0;
+    std::uint32_t time = 0;
+  };
+  std::vector<GridWait> grid_waits;
 
   /// Synchronisation variables in shared memory, by block rank << 32 | offset.
   std::unordered_map<std::uint64_t, UnitClock::Knowledge> sync;

@@ -65,8 +65,8 @@ class PlanMemory {
   Result<std::string> launch(const std::vector<profiler::KernelHandle>& handles) {
     for (std::size_t k = 0; k < handles.size(); ++k) {
       const codegen::GeneratedKernel& kernel = plan_.kernels[k];
-      const profiler::LaunchShape shape{kernel.blocks, kernel.threads, kernel.cluster, kernel.shared_bytes,
-                                        kernel.cooperative};
+      const profiler::LaunchShape shape{kernel.blocks,       kernel.threads,     kernel.cluster,
+                                        kernel.shared_bytes, kernel.cooperative, true};
       STITCH_ASSIGN(const auto arguments, arguments_of(k));
       const Result<profiler::LaunchResult> launched = session_.launch(handles[k], shape, arguments, {});
       if (!launched) return launched.error().within(fmt::format("kernel {}", k));

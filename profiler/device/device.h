@@ -44,6 +44,8 @@ struct LaunchShape {
   int cluster = 1;
   std::int64_t shared_bytes = 0;  ///< dynamic, per block
   bool cooperative = false;       ///< all blocks must be resident together
+  bool awaits =
+      false;  ///< waits, if at all, before it touches memory (codegen/device/launch.cuh): emulated devices look
 
   bool operator==(const LaunchShape&) const = default;
 };

@@ -1,5 +1,6 @@
 #include "profiler/device/emulated_device.h"
 
+#include <algorithm>
 #include <map>
 
 #include "emulator/run/launch.h"
@@ -14,6 +15,7 @@ class EmulatedSession final : public Session {
   Result<KernelHandle> load(const KernelImage& image) override {
     STITCH_ASSIGN(auto program, emulator::Program::load(image.ptx, image.name));
     programs_.push_back(std::move(program));
+    waits_.push_back(image.ptx.find("griddepcontrol.wait") != std::string::npos);
     return KernelHandle{static_cast<int>(programs_.size()) - 1};
   }
 
@@ -67,11 +69,15 @@ class EmulatedSession final : public Session {
     options.instruction_budget = options_.instruction_budget;
     if (options_.shuffle_seed != 0) options.shuffle_seed = options_.shuffle_seed + launches_++;
     options.stop = stop_;
+    emulator::EarlyAccesses early;
     const emulator::Program& program = programs_[kernel.id];
+    const bool looks = shape.awaits && waits_[kernel.id];
+    if (looks) options.early = &early;
     STITCH_ASSIGN(const auto report, emulator::launch(program, config, parameters.bytes(), memory_, options));
     LaunchResult result;
     for (const emulator::Finding& finding : report.findings) result.findings.push_back(emulator::to_text(finding));
     if (!report.completed && result.findings.empty()) result.findings.emplace_back("not every thread ran to its end");
+    if (looks) add_early(early, result.findings);
     result.counters = report.counters;
     return result;
   }
@@ -97,6 +103,21 @@ class EmulatedSession final : public Session {
     return emulator::Contents::lazy(std::get<Filler>(fill));
   }
 
+  /// What it touched before it waited for the launch before it, and whether it waited at all: those behind it rely on
+  /// that. Variables of its module are its own.
+  void add_early(emulator::EarlyAccesses& early, std::vector<std::string>& findings) const {
+    for (const emulator::EarlyAccesses::Touched& touched : early.touched()) {
+      const bool known =
+          std::ranges::any_of(buffers_, [&](const auto& buffer) { return buffer.second.address == touched.buffer; });
+      if (!known) continue;
+      const bool reads = !touched.reads.empty();
+      const emulator::ByteRange& first = reads ? touched.reads.front() : touched.writes.front();
+      findings.push_back(fmt::format("early_access: {} {} before griddepcontrol.wait", reads ? "reads" : "writes",
+                                     memory_.describe(touched.buffer + first.offset)));
+    }
+    if (!early.waited()) findings.emplace_back("early_access: the kernel ends without griddepcontrol.wait");
+  }
+
   [[nodiscard]] Result<emulator::Buffer> find(BufferHandle buffer) const {
     const auto found = buffers_.find(buffer.id);
     if (found == buffers_.end()) {
@@ -110,6 +131,7 @@ class EmulatedSession final : public Session {
   std::stop_token stop_;
   emulator::Memory memory_;
   std::vector<emulator::Program> programs_;
+  std::vector<bool> waits_;  ///< by kernel: its module has a griddepcontrol.wait
   std::map<int, emulator::Buffer> buffers_;
   int next_ = 0;
 };

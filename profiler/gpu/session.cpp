@@ -100,7 +100,7 @@ Status GpuSession::enqueue(const PlannedLaunch& launch) {
   }
   constexpr int portable_cluster = 8;
   if (shape.cluster > portable_cluster) STITCH_TRY(set(CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1));
-  std::array<CUlaunchAttribute, 2> attributes{};
+  std::array<CUlaunchAttribute, 3> attributes{};
   CUlaunchConfig config{};
   config.gridDimX = shape.blocks;
   config.gridDimY = config.gridDimZ = config.blockDimY = config.blockDimZ = 1;
@@ -118,6 +118,11 @@ Status GpuSession::enqueue(const PlannedLaunch& launch) {
     CUlaunchAttribute& cooperative = attributes[config.numAttrs++];
     cooperative.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
     cooperative.value.cooperative = 1;
+  }
+  if (launch.dependent) {
+    CUlaunchAttribute& dependent = attributes[config.numAttrs++];
+    dependent.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+    dependent.value.programmaticStreamSerializationAllowed = 1;
   }
   const CUresult result = gpu_->driver->launch(&config, kernel->function, pointers.data(), nullptr);
   return gpu_->check(result, "cuLaunchKernelEx", launch_error_kind(result));

@@ -16,6 +16,7 @@ struct PlannedLaunch {
   KernelHandle kernel;
   LaunchShape shape;
   std::vector<LaunchValue> arguments;
+  bool dependent = false;  ///< may begin while the launch before it still runs (programmatic stream serialisation)
 };
 
 /// A copy on the device, from the start of one buffer to the start of another.

@@ -56,11 +56,12 @@ void visit_fields(auto& archive, Of<BufferHandle> auto& buffer) {
 
 void visit_fields(auto& archive, Of<LaunchShape> auto& shape) {
   archive("blocks", shape.blocks)("threads", shape.threads)("cluster", shape.cluster);
-  archive("shared_bytes", shape.shared_bytes)("cooperative", shape.cooperative);
+  archive("shared_bytes", shape.shared_bytes)("cooperative", shape.cooperative)("awaits", shape.awaits);
 }
 
 void visit_fields(auto& archive, Of<PlannedLaunch> auto& launch) {
-  archive("kernel", launch.kernel.id)("shape", launch.shape)("arguments", launch.arguments);
+  archive("kernel", launch.kernel.id)("shape", launch.shape)("arguments", launch.arguments)("dependent",
+                                                                                            launch.dependent);
 }
 
 void visit_fields(auto& archive, Of<PlannedCopy> auto& copy) {

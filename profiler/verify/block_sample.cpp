@@ -291,15 +291,17 @@ class Sampler {
     return true;
   }
 
-  /// Arrivals are counted until all blocks are there (codegen/device/grid.cuh).
+  /// Arrivals are counted until all blocks are there, of clusters one for each at a barrier (codegen/device/grid.cuh).
   void preset_counters() {
     const auto absent = kernel_.blocks - sample_.blocks.size();
     const std::size_t phases = program_.phases.size();
     for (std::size_t slab = 0; std::cmp_less(slab, program_.schedule.slabs.count); ++slab) {
       for (std::size_t p = 1; p < phases; ++p) {
         if (program_.runs_alone(p - 1)) continue;
+        const bool by_cluster = program_.schedule.syncs[p - 1] == kernel::Sync::barrier;
         sample_.presets.push_back({static_cast<int>(program_.scratch.size()),
-                                   static_cast<std::int64_t>(slab * phases + p - 1) * 8, 4, 1, absent});
+                                   static_cast<std::int64_t>(slab * phases + p - 1) * 8, 4, 1,
+                                   by_cluster ? absent / kernel_.cluster : absent});
       }
     }
   }

@@ -68,7 +68,7 @@ std::vector<LaunchValue> KernelBuffers::arguments() const {
 }
 
 LaunchShape KernelBuffers::shape() const {
-  return {kernel_.blocks, kernel_.threads, kernel_.cluster, kernel_.shared_bytes, kernel_.cooperative};
+  return {kernel_.blocks, kernel_.threads, kernel_.cluster, kernel_.shared_bytes, kernel_.cooperative, true};
 }
 
 }  // namespace stitch::profiler

@@ -97,6 +97,8 @@ class PlanBuilder {
       plan.predicted_us += kernel.kernel->predicted_us();
       plan.kernels.push_back(std::move(kernel));
     }
+    plan.dependent_saving_us = cache_.scorer().device().dependent_saving_us();
+    plan.predicted_us -= static_cast<double>(plan.dependent_launches()) * plan.dependent_saving_us;
     return plan;
   }
 

@@ -31,7 +31,12 @@ struct PlannedKernel {
 /// A partition of a fragment's operators into kernels, in an order in which they can run.
 struct FusionPlan {
   std::vector<PlannedKernel> kernels;
-  double predicted_us = 0;
+  double predicted_us = 0;  ///< of its kernels, each launched as usual, less what dependent launches save
+  /// Of that, what each kernel but the first saves by being launched to begin while the one before it still runs
+  /// (DeviceSpec::dependent_saving_us).
+  double dependent_saving_us = 0;
+
+  [[nodiscard]] std::int64_t dependent_launches() const { return kernels.empty() ? 0 : std::ssize(kernels) - 1; }
 };
 
 /// Sum over the plan's kernels, as scheduled.

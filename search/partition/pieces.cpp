@@ -80,6 +80,9 @@ void append_plan(const kernel::KernelGraph& piece, FusionPlan plan, FusionPlan& 
   const auto value_of = [&](Value inside) {
     return inside.node < parameters ? piece.arguments[inside.node] : Value{node_of(inside.node), inside.result};
   };
+  // Its first kernel stands behind those that are there.
+  if (!whole.kernels.empty() && !plan.kernels.empty()) whole.predicted_us -= plan.dependent_saving_us;
+  whole.dependent_saving_us = plan.dependent_saving_us;
   for (PlannedKernel& kernel : plan.kernels) {
     for (Value& argument : kernel.arguments) argument = value_of(argument);
     for (Value& result : kernel.results) result = value_of(result);

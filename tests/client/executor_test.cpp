@@ -132,6 +132,50 @@ TEST_F(FakeDriverTest, LaunchesOnTheCallersStreamAndMemory) {
   EXPECT_EQ(memory[2].bytes[63], std::byte{9});
 }
 
+/// Of the log, how each kernel was launched: "d" dependent, "-" as usual.
+std::string launches_of(const std::string& log) {
+  std::string launches;
+  for (std::size_t at = 0; at < log.size(); at = log.find('\n', at) + 1) {
+    if (log.compare(at, 7, "launch ") == 0) launches += '-';
+    if (log.compare(at, 12, "dependent 1\n") == 0) launches.back() = 'd';
+  }
+  return launches;
+}
+
+TEST_F(FakeDriverTest, OnlyBehindAKernelIsOneThatWaitsLaunchedDependent) {
+  api::Plan plan = copying_plan();
+  plan.launches.assign(3, plan.launches[0]);
+  plan.launches[0].dependent = plan.launches[1].dependent = true;  // the last one does not wait
+  Block memory[3];
+  const auto address = [&](int i) { return std::uint64_t{reinterpret_cast<std::uintptr_t>(memory[i].bytes)}; };
+  const std::uint64_t in[] = {address(0)}, apart[] = {address(1), address(2)}, alike[] = {address(1), address(1)};
+  const auto launched = [&](LoadedPlan& loaded, StreamTail tail, Addresses out, StreamTail left) {
+    reinterpret_cast<void (*)()>(::dlsym(library_, "stitch_fake_clear"))();
+    EXPECT_TRUE(loaded.launch_behind(tail, in, out, nullptr).ok());
+    EXPECT_EQ(tail, left);
+    return launches_of(log());
+  };
+  auto loaded = executor_->load(plan, artifact);
+  ASSERT_TRUE(loaded.ok()) << loaded.error().message;
+  EXPECT_EQ(launched(**loaded, StreamTail::other, apart, StreamTail::other), "-d-") << "it ends with a copy";
+  EXPECT_EQ(launched(**loaded, StreamTail::kernel, alike, StreamTail::kernel), "dd-");
+  plan.copies[0].before = true;
+  plan.copies[0].from = {LaunchArgument::Kind::parameter, 0};
+  auto updates = executor_->load(plan, artifact);
+  ASSERT_TRUE(updates.ok()) << updates.error().message;
+  EXPECT_EQ(launched(**updates, StreamTail::kernel, apart, StreamTail::kernel), "-d-") << "it begins with a copy";
+  reinterpret_cast<void (*)()>(::dlsym(library_, "stitch_fake_clear"))();
+  EXPECT_TRUE((*loaded)->launch(in, apart, nullptr).ok());
+  EXPECT_EQ(launches_of(log()), "-d-") << "of what stands in a caller's stream nothing is known";
+
+  // The third of the driver's GPUs is of compute capability 8.0.
+  auto older = CudaExecutor::create(2, STITCH_FAKE_DRIVER);
+  ASSERT_TRUE(older.ok()) << older.error().message;
+  auto there = (*older)->load(plan, artifact);
+  ASSERT_TRUE(there.ok()) << there.error().message;
+  EXPECT_EQ(launched(**there, StreamTail::kernel, alike, StreamTail::kernel), "---");
+}
+
 TEST_F(FakeDriverTest, ForeignKernelsAndDevicesAreNamed) {
   const auto foreign = [](const Sha256&) -> Result<std::string> { return std::string("other"); };
   const auto loaded = executor_->load(copying_plan(), foreign);

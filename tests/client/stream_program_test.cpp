@@ -41,6 +41,7 @@ class StreamProgramEmulated : public OnAnEmulatedGpu {
   void SetUp() override {
     OnAnEmulatedGpu::SetUp();
     use_context();
+    log();
   }
   void TearDown() override {
     for (const CUdeviceptr address : held_)
@@ -100,6 +101,7 @@ class StreamProgramEmulated : public OnAnEmulatedGpu {
     const Status launched = program.launch(from, to, stream);
     ASSERT_EQ(entry<decltype(cuStreamEndCapture)>("cuStreamEndCapture")(stream, &captured), CUDA_SUCCESS);
     ASSERT_TRUE(launched.ok()) << launched.error().message;
+    dependent_ = count_dependent(captured);
     const auto instantiate = entry<decltype(cuGraphInstantiate)>("cuGraphInstantiateWithFlags");
     ASSERT_EQ(instantiate(&executable, captured, 0), CUDA_SUCCESS);
     for (const std::uint64_t address : to)
@@ -109,6 +111,32 @@ class StreamProgramEmulated : public OnAnEmulatedGpu {
       ASSERT_EQ(entry<decltype(cuGraphLaunch)>("cuGraphLaunch")(executable, stream), CUDA_SUCCESS);
     synchronize();
     expect_reference(graph, inputs, fetch(to, program));
+    EXPECT_THAT(log(), testing::Not(HasSubstr("nothing orders")));
+  }
+
+  /// Kernels of a graph that may begin before the one before them has ended.
+  int count_dependent(CUgraph graph) {
+    std::size_t count = 0;
+    const auto nodes_of = entry<decltype(cuGraphGetNodes)>("cuGraphGetNodes");
+    EXPECT_EQ(nodes_of(graph, nullptr, &count), CUDA_SUCCESS);
+    std::vector<CUgraphNode> nodes(count);
+    EXPECT_EQ(nodes_of(graph, nodes.data(), &count), CUDA_SUCCESS);
+    int dependent = 0;
+    for (const CUgraphNode node : nodes) {
+      CUkernelNodeAttrValue value{};
+      const CUresult got = entry<decltype(cuGraphKernelNodeGetAttribute)>("cuGraphKernelNodeGetAttribute")(
+          node, CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, &value);
+      if (got == CUDA_SUCCESS && value.programmaticStreamSerializationAllowed != 0) ++dependent;
+    }
+    return dependent;
+  }
+
+  /// What the driver has logged since the last call.
+  std::string log() {
+    std::string text(25600, '\0');
+    std::size_t size = text.size();
+    EXPECT_EQ(entry<decltype(cuLogsDumpToMemory)>("cuLogsDumpToMemory")(&seen_, text.data(), &size, 0), CUDA_SUCCESS);
+    return text.c_str();
   }
 
   Error refusal(const graph::Graph& graph, ProductsBy products, const std::function<void(api::Program&)>& change = {}) {
@@ -119,6 +147,8 @@ class StreamProgramEmulated : public OnAnEmulatedGpu {
     return opened.ok() ? Error{ErrorKind::internal, "it was opened"} : opened.error();
   }
 
+  CUlogIterator seen_ = 0;
+  int dependent_ = 0;  ///< kernels of the latest captured program that were launched dependent
   StreamLibraries libraries_{{STITCH_EMULATED_CUBLAS_LT}};
   std::vector<CUdeviceptr> held_;
 };
@@ -135,6 +165,69 @@ graph::Graph two_products() {
 }
 
 TEST_F(StreamProgramEmulated, RunsFragmentsAndProducts) { expect_right(two_products()); }
+
+/// Kernels that stand behind a kernel in a program without loops.
+int kernels_behind_kernels(const api::Program& program) {
+  int behind = 0;
+  bool kernel = false;
+  for (const api::ProgramStep& step : program.regions[0].steps) {
+    const auto* fragment = std::get_if<api::FragmentStep>(&step.work);
+    if (fragment == nullptr) {
+      kernel = false;
+      continue;
+    }
+    const int launches = std::ssize(program.fragments[fragment->fragment].plan->launches);
+    behind += launches - (kernel ? 0 : 1);
+    kernel = true;
+  }
+  return behind;
+}
+
+TEST_F(StreamProgramEmulated, KernelsBehindKernelsAreLaunchedDependent) {
+  for (const ProductsBy products : {ProductsBy::ours, ProductsBy::library}) {
+    const auto made = planned_for_a_stream(two_products(), products);
+    ASSERT_TRUE(made.ok()) << made.error().message;
+    for (const api::ProgramFragment& fragment : made->fragments) {
+      ASSERT_TRUE(fragment.plan && fragment.plan->copies.empty());
+      for (const api::KernelLaunch& launch : fragment.plan->launches) EXPECT_TRUE(launch.dependent) << launch.name;
+    }
+    expect_right(two_products(), -1, products);
+    EXPECT_EQ(dependent_, kernels_behind_kernels(*made));
+    EXPECT_EQ(dependent_ > 0, products == ProductsBy::ours) << "behind the library's calls nothing is";
+  }
+}
+
+/// Without their waits the same kernels are a race, and are seen to be one.
+TEST_F(StreamProgramEmulated, KernelsThatDoNotWaitAreSeen) {
+  const auto found = [&](bool waits) {
+    auto made = planned_for_a_stream(two_products());
+    EXPECT_TRUE(made.ok()) << made.error().message;
+    const std::string wait = "griddepcontrol.wait;";
+    for (api::ProgramArtifact& artifact : made->artifacts) {
+      const std::size_t at = artifact.bytes.find(wait);
+      if (at == std::string::npos || waits) continue;
+      artifact.bytes.erase(at, wait.size());
+      const Sha256 before = std::exchange(artifact.hash, sha256(artifact.bytes));
+      for (api::ProgramFragment& fragment : made->fragments) {
+        for (api::KernelLaunch& launch : fragment.plan->launches) {
+          if (launch.ptx == before) launch.ptx = artifact.hash;
+        }
+      }
+    }
+    auto opened = StreamProgram::open(*made, *executor_, {}, libraries_);
+    EXPECT_TRUE(opened.ok()) << opened.error().message;
+    std::vector<std::uint64_t> from, to;
+    for (const Memory& input : random_inputs(*made)) send(from.emplace_back(allocate(input.bytes)), input);
+    for (const api::ProgramPort& port : made->results) to.push_back(allocate(port.type.bytes()));
+    synchronize();
+    log();
+    EXPECT_TRUE((*opened)->launch(from, to, new_stream()).ok());
+    synchronize();
+    return log();
+  };
+  EXPECT_THAT(found(true), testing::Not(HasSubstr("nothing orders")));
+  EXPECT_THAT(found(false), HasSubstr("nothing orders the two"));
+}
 
 TEST_F(StreamProgramEmulated, RunsLoopsOfKnownCounts) {
   for (const std::int64_t turns : {1, 4, 5}) {  // the last turn ends in the results after either number

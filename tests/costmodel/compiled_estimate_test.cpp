@@ -131,6 +131,31 @@ TEST(CompiledEstimate, SpillsThatL1CannotHoldGoToL2) {
   EXPECT_GT(compiled_us(kernel, much, h100()), compiled_us(kernel, little, h100()));
 }
 
+TEST(CompiledEstimate, SpillsInALoopArePaidAsOftenAsItTurns) {
+  // Two sweeps that iterate: the code is not told apart, and what remains of it is where the spills stand.
+  KernelQuantities kernel = one_group(8);
+  kernel.phases[0].groups[0].sweeps = 2;
+  const auto us = [&](std::vector<MachineCodeFeatures::LocalLoop> loops) {
+    MachineCodeFeatures code;
+    code.loop.loop = true;
+    code.local_bytes = 256;
+    code.local_loops = std::move(loops);
+    EXPECT_FALSE(warp_work(kernel, code));
+    return compiled_us(kernel, {32, 0, 256, &code}, h100());
+  };
+  const double once = us({});
+  EXPECT_EQ(once, compiled_us(kernel, {32, 0, 256, nullptr}, h100()));
+  EXPECT_EQ(us({{256, 512}}), once) << "a loop around the tiles: it loads all of one";
+  const double half = us({{128, 64}}), all = us({{256, 64}});
+  EXPECT_GT(half, once);
+  EXPECT_GT(all, half);
+  EXPECT_EQ(us({{256, 1}}), all) << "no more often than the schedule's loops turn";
+  EXPECT_EQ(us({{256, 0}}), all) << "a loop over what is kept";
+  // Of a recurrent kernel every turn is counted already.
+  kernel.turns = 8;
+  EXPECT_EQ(us({{256, 64}}), us({}));
+}
+
 // ---- machine code ---------------------------------------------------------------------------------------------------
 
 TEST(CompiledEstimate, CodeWithoutLoopIsExecutedOnceATile) {

@@ -98,9 +98,51 @@ TEST(MachineCode, LocalMemoryIsCountedApart) {
   EXPECT_EQ(code->local_accesses, 2);
   EXPECT_EQ(code->local_bytes, 24);
   EXPECT_EQ(code->loop.local_bytes, 16);
+  EXPECT_EQ(code->local_loops, (std::vector<MachineCodeFeatures::LocalLoop>{{16, 4}}));
+  EXPECT_EQ(local_trips(*code, 40, 100), (8 + 16 * 10) / 24.0) << "ten iterations load what the schedule does";
+  EXPECT_EQ(local_trips(*code, 40, 4), (8 + 16 * 4) / 24.0);
+  EXPECT_EQ(local_trips(*code, 0, 4), 1);
   EXPECT_EQ(code->load_bytes, 4);
   EXPECT_EQ(code->stall_cycles, 1 + 1 + 1 + 4 + 5 + 5);
   EXPECT_EQ(code->cycles, 1 + 1 + 100 + 4 + 5 + 5);
+}
+
+TEST(MachineCode, LocalMemoryBelongsToTheInnermostLoopAroundIt) {
+  const std::string nested = ".L_x_0:\n" + line(0, "LDL R0, [R1]", 2, 0) + ".L_x_1:\n" +
+                             line(16, "LDG.E.64 R2, desc[UR4][R2.64]", 2, 0) + line(32, "STL.64 [R1], R2", 2, 7, 1) +
+                             line(48, "@P0 BRA `(.L_x_1)", 5) + line(64, "LDG.E R4, desc[UR4][R2.64]", 2, 0) +
+                             line(80, "@P1 BRA `(.L_x_0)", 5) + line(96, "LDL.128 R4, [R1]", 2, 0) +
+                             line(112, "EXIT", 5);
+  const auto code = parse_machine_code(nested);
+  ASSERT_TRUE(code) << code.error().message;
+  EXPECT_EQ(code->local_bytes, 4 + 8 + 16);
+  EXPECT_THAT(code->local_loops, testing::UnorderedElementsAre(MachineCodeFeatures::LocalLoop{8, 8},
+                                                               MachineCodeFeatures::LocalLoop{4, 12}));
+}
+
+TEST(MachineCode, AKernelAwaitsItsPredecessorBeforeItTouchesMemory) {
+  const std::string load = "LDG.E R0, desc[UR4][R2.64]", wait = "ACQBULK", constant = "LDC R1, c[0x0][0x28]";
+  const struct {
+    std::vector<std::string> code;
+    bool awaits;
+  } table[] = {
+      {{constant, wait, load}, true},
+      {{wait, "PREEXIT", load}, true},
+      {{"STL [R1], R0", wait, load}, true},
+      {{load, wait}, false},
+      {{"STG.E desc[UR4][R2.64], R0", wait}, false},
+      {{"UTMALDG.2D [UR8], [UR4]", wait}, false},
+      {{"LDGSTS.E.BYPASS.128 [R1], desc[UR4][R2.64]", wait}, false},
+      {{"@P0 ACQBULK", load}, false},
+      {{constant, load}, false},
+  };
+  for (const auto& row : table) {
+    std::string listing;
+    for (std::size_t i = 0; i < row.code.size(); ++i) listing += line(static_cast<int>(16 * i), row.code[i], 1);
+    const auto code = parse_machine_code(listing + line(static_cast<int>(16 * row.code.size()), "EXIT", 5));
+    ASSERT_TRUE(code) << code.error().message;
+    EXPECT_EQ(code->awaits, row.awaits) << row.code.front();
+  }
 }
 
 TEST(MachineCode, TheHotLoopIsTheInnermostThatLoads) {

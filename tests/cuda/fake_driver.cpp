@@ -147,6 +147,8 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, voi
     const CUlaunchAttribute& attribute = config->attrs[i];
     if (attribute.id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) note("cluster %u", attribute.value.clusterDim.x);
     if (attribute.id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE) note("cooperative %d", attribute.value.cooperative);
+    if (attribute.id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
+      note("dependent %d", attribute.value.programmaticStreamSerializationAllowed);
   }
   const auto value = [&](int i) { return *static_cast<const unsigned long long*>(arguments[i]); };
   if (reinterpret_cast<Function*>(function)->name == "copy") {

@@ -173,6 +173,31 @@ TEST_P(DeviceBarriers, GridAndLastBlock) {
   }
 }
 
+TEST_P(DeviceBarriers, GridOfClusters) {
+  constexpr u32 blocks = 20;
+  const std::vector<float> x = numbers<float>(blocks * 128);
+  double total = 0;
+  for (const float v : x) total += v;
+  LaunchOptions options;
+  options.host_threads = GetParam();
+  Memory memory;
+  const Buffer input = put(memory, "x", x), counter = make(memory, "counter", 8, Contents::zero());
+  LaunchConfig config = shape(blocks, 128);
+  config.cluster.x = 4;
+  // Two barriers a launch: the counter is at zero again, for the next one.
+  for (int round = 0; round < 2; ++round) {
+    const Buffer share = make(memory, "share", x.size() * 4), partials = make(memory, "partials", blocks * 4);
+    ParameterBlock parameters;
+    parameters.add(share).add(input).add(partials).add(counter);
+    const LaunchReport report =
+        run_clean(load_kernel("device", "grid_share_clusters"), config, parameters, memory, options);
+    EXPECT_EQ(get<u32>(memory, counter)[0], 0u);
+    EXPECT_EQ(report.counters.global_atomics, 2 * blocks / 4) << "one arrival for each cluster";
+    const std::vector<float> result = get<float>(memory, share);
+    for (std::size_t i = 0; i < x.size(); ++i) ASSERT_NEAR(result[i], x[i] / total, 1e-4);
+  }
+}
+
 TEST_P(DeviceBarriers, Gate) {
   constexpr u32 blocks = 20;
   const std::vector<float> x = numbers<float>(blocks * 128);

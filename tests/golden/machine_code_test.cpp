@@ -53,6 +53,38 @@ TEST_P(MachineCodeGolden, IsDecodedAsNvdisasmLists) {
   EXPECT_GT(listed, 15);
 }
 
+/// What may be launched dependent (codegen/device/launch.cuh): ptxas has left the wait before all loads and stores.
+class AwaitingGolden : public testing::TestWithParam<std::pair<std::string, bool>> {};
+
+TEST_P(AwaitingGolden, MemoryIsTouchedBehindTheWait) {
+  const auto& [architecture, waits] = GetParam();
+  const auto compiler = codegen::NvrtcCompiler::create();
+  if (!compiler) GTEST_SKIP() << compiler.error().message;
+  RealFileSystem files;
+  int looked_at = 0;
+  for (const auto& entry : fs::directory_iterator(golden_sources)) {
+    const auto source = files.read(entry.path() / "kernel.cu");
+    ASSERT_TRUE(source) << source.error().message;
+    const auto compiled = (*compiler)->compile(tuning::compile_request(*source, architecture));
+    if (!compiled && !waits) continue;  // clusters and what else Hopper brought
+    ASSERT_TRUE(compiled) << entry.path() << ": " << compiled.error().message;
+    for (const auto& kernel : compiled->entries) {
+      const auto code = costmodel::read_machine_code(compiled->cubin, kernel.entry);
+      ASSERT_TRUE(code) << entry.path() << ": " << code.error().message;
+      EXPECT_EQ(code->awaits, waits) << entry.path() << ": " << kernel.entry;
+      ++looked_at;
+    }
+    EXPECT_EQ(compiled->ptx.find("griddepcontrol") != std::string::npos, waits) << entry.path();
+  }
+  EXPECT_GT(looked_at, 15);
+}
+
+INSTANTIATE_TEST_SUITE_P(Architectures, AwaitingGolden,
+                         testing::Values(std::pair<std::string, bool>{"sm_80", false},
+                                         std::pair<std::string, bool>{"sm_90a", true},
+                                         std::pair<std::string, bool>{"sm_100a", true}),
+                         [](const auto& made) { return made.param.first; });
+
 INSTANTIATE_TEST_SUITE_P(Architectures, MachineCodeGolden, testing::Values("sm_80", "sm_89", "sm_90a"),
                          [](const auto& made) { return made.param; });
 

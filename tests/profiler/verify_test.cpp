@@ -374,6 +374,10 @@ std::vector<Damage> damages() {
       {"missing_barrier", softmax_block, "__syncthreads();", "", "uninitialised_read: read of shared memory"},
       {"identity", [] { return channels(Sync::last_block); }, "= 0.0f", "= 0.5f", "result "},
       {"early_finish", [] { return channels(Sync::last_block); }, "gridDim.x", "gridDim.x - 1", ""},
+      {"skipped_wait", element_wise, "await_predecessor(", "if (in0 == nullptr) await_predecessor(",
+       "early_access: reads "},
+      {"late_wait", element_wise, "await_predecessor(",
+       "const f32 early = __ldg(in0); asm volatile(\"\" ::\"f\"(early)); await_predecessor(", "early_access: reads "},
       {"no_grid_barrier", [] { return channels(Sync::barrier); }, "grid_barrier(", "if (false) grid_barrier(", ""},
   };
 }

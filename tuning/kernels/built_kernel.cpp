@@ -44,6 +44,13 @@ bool is_faster(const BuiltKernel& challenger, const BuiltKernel& best) {
          profiler::Comparison::faster;
 }
 
+bool may_depend(const BuiltKernel& built) {
+  if (built.compiled.ptx.find("griddepcontrol.wait") == std::string::npos) return false;
+  if (built.machine_code) return built.machine_code->awaits;
+  const auto code = costmodel::read_machine_code(built.compiled.cubin, built.generated.name);
+  return code && code->awaits;
+}
+
 profiler::KernelImage image_of(const BuiltKernel& built) {
   return {built.generated.name, built.compiled.ptx, built.compiled.cubin, built.compiled.architecture};
 }

@@ -60,6 +60,10 @@ std::optional<Error> judge(std::shared_ptr<const BuiltKernel>& built, Result<pro
 /// Whether measurements tell that one kernel is faster than another; not, where one of them was not measured.
 bool is_faster(const BuiltKernel& challenger, const BuiltKernel& best);
 
+/// Whether it waits for its predecessor before it touches memory, in its PTX and, since ptxas may move loads of what it
+/// takes for constant, in its machine code: only such a kernel may be launched dependent (codegen/device/launch.cuh).
+bool may_depend(const BuiltKernel& built);
+
 /// The image of a built kernel, as a device loads it.
 profiler::KernelImage image_of(const BuiltKernel& built);
 

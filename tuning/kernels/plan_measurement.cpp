@@ -109,8 +109,9 @@ std::vector<profiler::PlanStep> PlanOnDevice::steps(const api::Plan& plan,
     for (const api::LaunchArgument& argument : launch.arguments) arguments.push_back(value_of(argument));
     steps.emplace_back(profiler::PlannedLaunch{
         kernels[i],
-        {launch.blocks, launch.threads, launch.cluster, launch.shared_bytes, launch.cooperative},
-        std::move(arguments)});
+        {launch.blocks, launch.threads, launch.cluster, launch.shared_bytes, launch.cooperative, launch.dependent},
+        std::move(arguments),
+        launch.dependent && i > 0});
   }
   add_copies(plan, false, set.parameters, set.results, steps);
   return steps;

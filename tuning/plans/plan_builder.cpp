@@ -98,6 +98,7 @@ api::KernelLaunch launch_of(const PlannedLaunch& planned, int launch, const Valu
   result.cluster = generated.cluster;
   result.shared_bytes = generated.shared_bytes;
   result.cooperative = generated.cooperative;
+  result.dependent = may_depend(*planned.built);
   result.bytes = planned.bytes;
   result.predicted_us = planned.predicted_us;
   result.uncertainty_us = planned.uncertainty_us;
@@ -155,7 +156,8 @@ Result<api::Plan> build_plan(const Graph& fragment, const search::FusionPlan& fu
     const search::StitchCandidate& candidate = *kernels[at]->candidate.scheduled;
     launches.push_back({kernels[at].get(), planned.arguments, planned.results,
                         describe_kernel(graph, candidate.program), kernel::scheduled_bytes(graph, candidate.program),
-                        candidate.predicted_us, costmodel::uncertainty_us(candidate.program, candidate.predicted_us)});
+                        candidate.predicted_us - (at == 0 ? 0 : fusion.dependent_saving_us),
+                        costmodel::uncertainty_us(candidate.program, candidate.predicted_us)});
   }
   return build_plan(fragment, launches);
 }

@@ -14,11 +14,11 @@ namespace stitch::tuning {
 /// One launch of a plan: a built kernel, and what of the fragment it reads and writes.
 struct PlannedLaunch {
   const BuiltKernel* built = nullptr;
-  std::vector<graph::Value> arguments;  ///< of the kernel's parameters, in order
-  std::vector<graph::Value> results;    ///< of its outputs, in order
-  std::string description;              ///< for people
-  std::int64_t bytes = 0;               ///< of device memory, predicted
-  double predicted_us = 0, uncertainty_us = 0;
+  std::vector<graph::Value> arguments;          ///< of the kernel's parameters, in order
+  std::vector<graph::Value> results;            ///< of its outputs, in order
+  std::string description;                      ///< for people
+  std::int64_t bytes = 0;                       ///< of device memory, predicted
+  double predicted_us = 0, uncertainty_us = 0;  ///< dependent launches' savings taken off
 };
 
 /// Turns launches, in order, into what a client runs: argument tables, the workspace for intermediates and scratch,

@@ -17,6 +17,8 @@ void add(ProgramPrice& to, const ProgramPrice& price, double times) {
   to.library_bytes += times * price.library_bytes;
   to.us += times * price.us;
   to.library_us += times * price.library_us;
+  to.dependent_launches += times * price.dependent_launches;
+  to.saved_us += times * price.saved_us;
   to.unpriced_calls += times * price.unpriced_calls;
 }
 
@@ -33,14 +35,27 @@ class Pricing {
 
   Result<ProgramPrice> of_region(int region) {
     ProgramPrice total;
+    bool behind_kernel = false;  // what a region's first step stands behind is not looked for
     for (const api::ProgramStep& step : program_.regions[region].steps) {
-      STITCH_ASSIGN(const ProgramPrice price, of_step(step));
+      STITCH_ASSIGN(ProgramPrice price, of_step(step));
+      const bool kernels = std::holds_alternative<api::FragmentStep>(step.work) && price.launches > 0;
+      if (kernels && behind_kernel) depend(price, 1);
+      behind_kernel = kernels || (behind_kernel && std::holds_alternative<api::FragmentStep>(step.work));
       add(total, price, 1);
     }
     return total;
   }
 
  private:
+  /// So many of its kernels are launched dependent.
+  void depend(ProgramPrice& price, double launches) const {
+    const double saving = launches * tuner_.scorer().device().dependent_saving_us();
+    if (saving == 0) return;
+    price.dependent_launches += launches;
+    price.saved_us += saving;
+    price.us -= saving;
+  }
+
   Result<ProgramPrice> of_step(const api::ProgramStep& step) {
     if (stop_.stop_requested()) return make_error(ErrorKind::cancelled, "stopped while pricing '{}'", step.name);
     if (const auto* fragment = std::get_if<api::FragmentStep>(&step.work)) {
@@ -72,6 +87,9 @@ class Pricing {
       price = {.launches = static_cast<double>(plan.kernels.size()),
                .bytes = static_cast<double>(search::plan_bytes(plan)),
                .us = plan.predicted_us};
+      // They are in the plan's time.
+      if (plan.dependent_saving_us > 0) price.dependent_launches = static_cast<double>(plan.dependent_launches());
+      price.saved_us = price.dependent_launches * plan.dependent_saving_us;
     }
     fragments_[number] = price;
     return price;

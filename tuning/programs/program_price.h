@@ -12,14 +12,16 @@ namespace stitch::tuning {
 /// What a run of a program is predicted to cost, by counting and by the models; nothing is compiled and nothing runs. A
 /// loop's body counts as often as it runs (once where nobody knows), of a branch its costliest region.
 struct ProgramPrice {
-  double launches = 0;        ///< of kernels of ours
-  double library_calls = 0;   ///< one launch each, at least
-  double foreign_steps = 0;   ///< that neither computes; they have no price
-  double bytes = 0;           ///< of device memory: of kernels as planned; of products and calls every operand once
-  double library_bytes = 0;   ///< of them the calls
-  double us = 0;              ///< predicted: kernels, and calls as by a library that is as good as the hardware allows
-  double library_us = 0;      ///< of them the calls
-  double unpriced_calls = 0;  ///< of the library, that have no form of a product: their time is that of their bytes
+  double launches = 0;       ///< of kernels of ours
+  double library_calls = 0;  ///< one launch each, at least
+  double foreign_steps = 0;  ///< that neither computes; they have no price
+  double bytes = 0;          ///< of device memory: of kernels as planned; of products and calls every operand once
+  double library_bytes = 0;  ///< of them the calls
+  double us = 0;             ///< predicted: kernels, and calls as by a library that is as good as the hardware allows
+  double library_us = 0;     ///< of them the calls
+  double dependent_launches = 0;  ///< kernels behind a kernel, launched to begin while that still runs
+  double saved_us = 0;            ///< what that takes off `us`
+  double unpriced_calls = 0;      ///< of the library, that have no form of a product: their time is that of their bytes
 };
 
 /// Errors: constraint (a fragment that no plan is found for, by name); cancelled.

@@ -77,6 +77,20 @@ KERNEL grid_share(f32* y, const f32* x, f32* partials, u32* counter) {
   y[blockIdx.x * 128 + threadIdx.x] = mine / total;
   grid_barrier(counter, gridDim.x);
 }
+// The same in clusters, of which one block arrives for all.
+KERNEL __cluster_dims__(4, 1, 1) grid_share_clusters(f32* y, const f32* x, f32* partials, u32* counter) {
+  __shared__ f32 partial[4];
+  const f32 mine = x[blockIdx.x * 128 + threadIdx.x];
+  const f32 v = reduce_lanes<Sum, 16, 8, 4, 2, 1>(mine);
+  if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = v;
+  __syncthreads();
+  if (threadIdx.x == 0) partials[blockIdx.x] = reduce_shared<Sum, 4, 1>(partial);
+  grid_barrier<4>(counter, gridDim.x);
+  f32 total = 0;
+  for (u32 b = 0; b < gridDim.x; ++b) total += load_one<Cached::shared_between_blocks>(partials + b);
+  y[blockIdx.x * 128 + threadIdx.x] = mine / total;
+  grid_barrier<4>(counter, gridDim.x);
+}
 // The same with one block adding up while the others wait.
 KERNEL gated_share(f32* y, const f32* x, f32* partials, u32* counter) {
   __shared__ f32 partial[4];
