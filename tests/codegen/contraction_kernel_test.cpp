@@ -197,7 +197,8 @@ TEST(ContractionKernelEmulated, Tf32LosesBitsAndThreeProductsWinThemBack) {
 
 /// Shapes, layouts, types and schedules drawn by a seed; STITCH_CONTRACTIONS: how many.
 TEST(ContractionKernelEmulated, RandomProblemsAreRight) {
-  constexpr DType dtypes[] = {DType::f16, DType::bf16, DType::f32, DType::s8};
+  constexpr DType dtypes[] = {DType::f16, DType::bf16, DType::f32, DType::f64, DType::s8};
+  constexpr graph::Constraints of_f32[] = {{}, {.tf32 = true}, {.tf32x3 = true}};
   const char* const epilogues[] = {"", "bias", "residual", "turned"};
   Random random(20261125);
   const auto among = [&](auto&& choices) { return choices[random.below(std::size(choices))]; };
@@ -210,14 +211,18 @@ TEST(ContractionKernelEmulated, RandomProblemsAreRight) {
     m.dtype = among(dtypes);
     m.left = random.below(2) == 0 ? plain : turned;
     m.right = random.below(2) == 0 ? plain : turned;
-    m.result = m.dtype == DType::s8 ? DType::s32 : random.below(2) == 0 ? DType::f32 : m.dtype;
+    m.result = m.dtype == DType::s8    ? DType::s32
+               : m.dtype == DType::f64 ? DType::f64
+               : random.below(2) == 0  ? DType::f32
+                                       : m.dtype;
+    if (m.dtype == DType::f32) m.constraints = among(of_f32);
     m.epilogue = among(epilogues);
     if (m.dtype == DType::s8 && m.epilogue == "residual") m.epilogue = "bias";
     const ContractionProblem problem = problem_of(m);
     const ContractionSchedule schedule = drawn_schedule(problem, random);
     SCOPED_TRACE(fmt::format("{}: {}\n{}", i, to_string(problem), to_string(schedule)));
     const KernelCase each = case_of(problem, schedule);
-    expect_right(each, inputs_of(*each.graph));
+    expect_right(each, m.constraints.any() ? fine_inputs_of(*each.graph) : inputs_of(*each.graph));
     if (testing::Test::HasFailure()) return;
   }
 }
