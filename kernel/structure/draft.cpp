@@ -177,7 +177,21 @@ class Drafter {
     for (std::size_t d = node.as<graph::ConcatenateAttributes>().dimension; d < part.dims.size(); ++d)
       run *= part.dims[d];
     return node.operands.size() <= most_interleaved && run < sector_bytes &&
-           std::ranges::all_of(node.operands, [&](Value operand) { return graph_.type(operand).dims == part.dims; });
+           std::ranges::all_of(node.operands, [&](Value operand) {
+             return graph_.type(operand).dims == part.dims && !is_made_of_a_reduction(operand);
+           });
+  }
+
+  /// Whether a value is a reduction's result, or a few operators on one: what has it stores it where it belongs, while
+  /// together with others it would be read from memory in a later phase.
+  [[nodiscard]] bool is_made_of_a_reduction(Value value, int depth = 0) const {
+    constexpr int deepest = 6;
+    const Node& node = graph_.node(value.node);
+    if (is_reduction(node.op)) return true;
+    const bool passes = graph::is_elementwise(node.op) || node.op == Op::reshape;
+    return passes && depth < deepest && std::ranges::any_of(node.operands, [&](Value operand) {
+             return is_made_of_a_reduction(operand, depth + 1);
+           });
   }
 
   /// A concatenation that is stored needs no selects: every part is written where it belongs. Interleaved parts stay
