@@ -9,7 +9,8 @@ namespace stitch::driver {
 /// their predecessor has ended (programmatic dependent launch). An ordinary operation begins after all that stands
 /// before it. A dependent kernel begins when its predecessor lets it: then only what that one's blocks began after, or
 /// had waited for, has ended. Its wait tells it of its predecessor's end, and so of what that one knew then: of all
-/// that stands before, if every kernel of the chain waited.
+/// that stands before, if every kernel of the chain waited. That a kernel of the chain did not cannot be told here: a
+/// clock that knows an operation of a queue knows all before it.
 struct LaunchOrder {
   StreamClock released;  ///< when its dependents may begin
   StreamClock ended;     ///< when it has ended

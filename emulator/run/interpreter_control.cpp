@@ -169,8 +169,10 @@ Interpreter::Step Interpreter::device_call(const Instruction& in, std::uint32_t 
 }
 
 /// A sleeping warp gets on, unless it sleeps between looks at something that does not change.
+/// Whoever saw nothing new goes on to look again: parked here, it would have missed what was written since it looked.
 Interpreter::Step Interpreter::pause(const Instruction&, std::uint32_t) {
-  if (!warp_->poll.unchanged) ++unit_->events;
+  if (warp_->poll.unchanged) return Step::next;
+  ++unit_->events;
   return Step::poll;
 }
 

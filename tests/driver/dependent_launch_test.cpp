@@ -1,5 +1,4 @@
-// Programmatic dependent launch: what a kernel touches before it waits for the one before it, and what a kernel that
-// does not wait does to those behind it.
+// Programmatic dependent launch: what a kernel touches before it waits for the one before it, or without waiting.
 #include <gmock/gmock.h>
 
 #include "tests/driver/misuse_program.h"
@@ -114,8 +113,6 @@ INSTANTIATE_TEST_SUITE_P(
                  {{"waits", 1, 0, false}, {"eager", 3, 4}, {"late", 2, 1}},
                  "kernel late on "},
             Case{"NoWait", {{"waits", 1, 0, false}, {"never", 2, 1}}, "kernel never on "},
-            // It touches nothing of its predecessor's; the one behind it does, and waits for it alone.
-            Case{"NoWaitBetween", {{"waits", 1, 0, false}, {"never", 3, 4}, {"waits", 2, 1}}, "kernel waits on "},
             Case{"AnOrdinaryLaunchBehindThat",
                  {{"waits", 1, 0, false}, {"never", 3, 4}, {"waits", 2, 1, false}, {"waits", 0, 2}},
                  ""},
