@@ -1,8 +1,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <optional>
 #include <vector>
@@ -43,8 +45,8 @@ std::vector<bool> needed_nodes(const Graph& comparator) {
   return needed;
 }
 
-/// Whether it does nothing but order, select and take bits apart: then samples of every sign, class and magnitude tell
-/// which order it is. Arithmetic could make any of it.
+/// Whether it does nothing but order, select and take bits apart: then samples of every class and bit tell which order
+/// it is. Arithmetic could make any of it.
 bool only_orders(const Graph& comparator, const std::vector<bool>& needed) {
   for (graph::NodeId id = 0; id < comparator.size(); ++id) {
     const graph::Node& node = comparator.node(id);
@@ -110,23 +112,68 @@ bool is_less(const Tensor& x, const Tensor& y, bool total) {
   return key(x.floats[0]) < key(y.floats[0]);
 }
 
-/// Whether the answers for all pairs of samples are those of an order. Where one is NaN, an order of Op::sort has it as
-/// the greatest, or says that neither is before the other, which leaves its place open.
-bool is_order(const std::vector<Tensor>& samples, const std::vector<std::vector<bool>>& before, bool descending,
-              bool total) {
+/// Two elements, and whether the comparator says that the first stands before the second.
+struct Answer {
+  Tensor x, y;
+  bool before = false;
+};
+
+/// Whether the answers are those of an order. Where one is NaN, an order of Op::sort has it as the greatest, or says
+/// that neither is before the other, which leaves its place open.
+bool is_order(const std::vector<Answer>& answers, bool descending, bool total) {
   bool greatest = true, open = true;
-  for (std::size_t i = 0; i < samples.size(); ++i) {
-    for (std::size_t j = 0; j < samples.size(); ++j) {
-      const Tensor &x = samples[descending ? j : i], &y = samples[descending ? i : j];
-      if (!total && (is_nan(x) || is_nan(y))) {
-        greatest = greatest && before[i][j] == (!is_nan(x) && is_nan(y));
-        open = open && !before[i][j];
-      } else if (before[i][j] != is_less(x, y, total)) {
-        return false;
-      }
+  for (const Answer& answer : answers) {
+    const Tensor &x = descending ? answer.y : answer.x, &y = descending ? answer.x : answer.y;
+    if (!total && (is_nan(x) || is_nan(y))) {
+      greatest = greatest && answer.before == (!is_nan(x) && is_nan(y));
+      open = open && !answer.before;
+    } else if (answer.before != is_less(x, y, total)) {
+      return false;
     }
   }
   return greatest || open;
+}
+
+Tensor element_of_bits(DType dtype, std::uint64_t bits) {
+  std::array<std::byte, sizeof(bits)> bytes;
+  std::memcpy(bytes.data(), &bits, sizeof(bits));
+  return graph::tensor_from_bytes({dtype, {}}, graph::Box::whole({}), std::span(bytes).first(graph::byte_size(dtype)));
+}
+
+/// Bits of zero, of one, of a number of the middle, and of what the comparator's constants are.
+std::vector<std::uint64_t> bases_of(const Graph& comparator, DType dtype) {
+  const int bits = 8 * graph::byte_size(dtype);
+  std::vector<std::uint64_t> bases = {0, std::uint64_t{1} << (bits - 1)};
+  if (graph::is_floating(dtype)) bases.push_back((std::uint64_t{1} << (bits - 2)) | 1);
+  for (const graph::Node& node : comparator.nodes()) {
+    if (node.op != Op::constant) continue;
+    const auto& data = node.as<graph::ConstantAttributes>().data;
+    if (data.size() != static_cast<std::size_t>(graph::byte_size(dtype))) continue;
+    std::uint64_t constant = 0;
+    std::memcpy(&constant, data.data(), data.size());
+    bases.push_back(constant);
+  }
+  return bases;
+}
+
+/// Pairs by which orders are told from what is none: all of some samples of every class, and of some bits with one bit
+/// changed, so that a comparator that leaves one out, or has one from a constant, gives itself away.
+std::vector<Answer> pairs_for(const Graph& comparator, DType dtype) {
+  std::vector<Answer> pairs;
+  const std::vector<Tensor> samples = samples_of(dtype);
+  for (const Tensor& x : samples) {
+    for (const Tensor& y : samples) pairs.push_back({x, y});
+  }
+  if (dtype == DType::pred) return pairs;
+  for (const std::uint64_t base : bases_of(comparator, dtype)) {
+    for (int bit = 0; bit < 8 * graph::byte_size(dtype); ++bit) {
+      const Tensor x = element_of_bits(dtype, base), y = element_of_bits(dtype, base ^ (std::uint64_t{1} << bit));
+      if (is_nan(x) || is_nan(y)) continue;  // of NaN the samples ask
+      pairs.push_back({x, y});
+      pairs.push_back({y, x});
+    }
+  }
+  return pairs;
 }
 
 /// Nothing: it is none of these, or depends on more than one operand.
@@ -144,20 +191,17 @@ std::optional<Comparator> comparator_of(const Graph& comparator, std::size_t ope
   if (!key) return std::nullopt;
   std::vector<Tensor> arguments;
   for (const graph::NodeId p : comparator.parameters()) arguments.push_back(Tensor::zeros(comparator.node(p).type()));
-  const std::vector<Tensor> samples = samples_of(arguments[2 * *key].type.dtype);
-  std::vector<std::vector<bool>> before(samples.size());
-  for (std::size_t i = 0; i < samples.size(); ++i) {
-    for (const Tensor& other : samples) {
-      arguments[2 * *key] = samples[i];
-      arguments[2 * *key + 1] = other;
-      const auto answer = graph::evaluate(comparator, arguments);
-      if (!answer) return std::nullopt;
-      before[i].push_back((*answer)[0].integers[0] != 0);
-    }
+  std::vector<Answer> answers = pairs_for(comparator, arguments[2 * *key].type.dtype);
+  for (Answer& answer : answers) {
+    arguments[2 * *key] = answer.x;
+    arguments[2 * *key + 1] = answer.y;
+    const auto before = graph::evaluate(comparator, arguments);
+    if (!before) return std::nullopt;
+    answer.before = (*before)[0].integers[0] != 0;
   }
   for (const bool total : {false, true}) {
     for (const bool descending : {false, true}) {
-      if (is_order(samples, before, descending, total)) return Comparator{*key, descending, total};
+      if (is_order(answers, descending, total)) return Comparator{*key, descending, total};
     }
   }
   return std::nullopt;

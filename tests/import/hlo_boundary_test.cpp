@@ -28,6 +28,28 @@ greater {
   b = f32[] parameter(1)
   ROOT r = pred[] compare(a, b), direction=GT
 }
+without_a_bit {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  m = s32[] constant(-1025)
+  i = s32[] bitcast-convert(a)
+  j = s32[] bitcast-convert(b)
+  k = s32[] and(i, m)
+  l = s32[] and(j, m)
+  c = f32[] bitcast-convert(k)
+  d = f32[] bitcast-convert(l)
+  ROOT r = pred[] compare(c, d), direction=LT
+}
+up_to_a_thousand {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  m = f32[] constant(1000)
+  p = pred[] compare(a, m), direction=GT
+  q = pred[] compare(b, m), direction=GT
+  c = f32[] select(p, m, a)
+  d = f32[] select(q, m, b)
+  ROOT r = pred[] compare(c, d), direction=LT
+}
 row_norm {
   a = f32[] parameter(0)
   c = f32[2] broadcast(a), dimensions={}
@@ -53,6 +75,10 @@ TEST(HloBoundary, WhatWeDoNotGenerateIsReported) {
   };
   const Row rows[] = {
       {"(f32[4,8], f32[4,8]) sort(x, y), dimensions={1}, to_apply=greater", "sort",
+       "its comparator is no order of one operand's elements"},
+      {"f32[4,8] sort(x), dimensions={1}, to_apply=without_a_bit", "sort",
+       "its comparator is no order of one operand's elements"},
+      {"f32[4,8] sort(x), dimensions={1}, to_apply=up_to_a_thousand", "sort",
        "its comparator is no order of one operand's elements"},
       {"f32[4,9000] sort(w), dimensions={1}, to_apply=greater", "sort",
        "lines of 9000 elements: a block sorts at most"},
