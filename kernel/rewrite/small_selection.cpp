@@ -52,12 +52,23 @@ class SmallSelection {
     // Ascending, NaN would be last, and is the extreme of a reduction; the highest 64-bit integers are no doubles.
     const bool ordered = a.descending ? dtype != DType::pred : graph::is_integer(dtype) && graph::byte_size(dtype) <= 4;
     if (!ordered || a.count < 1 || a.count > most_selected) return false;
-    return std::all_of(node.operands.begin() + 1, node.operands.end(), [&](Value operand) {
-      const Node& iota = kernel_.node(operand.node);
-      return iota.op == Op::iota && iota.as<graph::IotaAttributes>().dimension == a.dimension &&
-             graph::is_integer(iota.type().dtype) &&
-             graph::counts_exactly(iota.type().dtype, iota.type().dims[a.dimension]);
-    });
+    return std::all_of(node.operands.begin() + 1, node.operands.end(),
+                       [&](Value operand) { return is_place(operand, a.dimension); });
+  }
+
+  /// Whether a value's elements are their places along a dimension: an iota, or one that is repeated.
+  [[nodiscard]] bool is_place(Value value, std::int64_t dimension) const {
+    const Node* node = &kernel_.node(value.node);
+    if (node->op == Op::broadcast) {
+      const Dims& mapping = node->as<graph::BroadcastAttributes>().mapping;
+      const auto found = std::ranges::find(mapping, dimension);
+      if (found == mapping.end()) return false;
+      dimension = found - mapping.begin();
+      node = &kernel_.node(node->operands[0].node);
+    }
+    return node->op == Op::iota && node->as<graph::IotaAttributes>().dimension == dimension &&
+           graph::is_integer(node->type().dtype) &&
+           graph::counts_exactly(node->type().dtype, node->type().dims[dimension]);
   }
 
   void copy(NodeId id) {

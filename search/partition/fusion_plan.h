@@ -33,9 +33,14 @@ struct FusionPlan {
   std::vector<PlannedKernel> kernels;
   double predicted_us = 0;  ///< of its kernels, each launched as usual, less what dependent launches save
   /// Of that, what each kernel but the first saves by being launched to begin while the one before it still runs
-  /// (DeviceSpec::dependent_saving_us).
+  /// (DeviceSpec::dependent_saving_us). Partitions are chosen without it: it is a guess, and one kernel is the simpler
+  /// plan.
   double dependent_saving_us = 0;
 
+  /// What partitions are compared by: every kernel as if it were launched as usual, µs.
+  [[nodiscard]] double cost_us() const {
+    return predicted_us + static_cast<double>(dependent_launches()) * dependent_saving_us;
+  }
   [[nodiscard]] std::int64_t dependent_launches() const { return kernels.empty() ? 0 : std::ssize(kernels) - 1; }
 };
 

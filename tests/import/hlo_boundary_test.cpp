@@ -103,7 +103,7 @@ TEST(HloBoundary, WhatWeDoNotGenerateIsReported) {
     ASSERT_EQ(imported.boundaries.size(), 1U) << row.instruction;
     const Boundary& boundary = imported.boundaries[0];
     EXPECT_EQ(boundary.op, row.op);
-    EXPECT_EQ(boundary.place, "line 33, r");
+    EXPECT_EQ(boundary.place, "line 55, r");
     EXPECT_EQ(boundary.occurrences, 1);
     EXPECT_THAT(boundary.reason, HasSubstr(row.reason));
   }
@@ -255,7 +255,7 @@ TEST(HloBoundary, TypesThatTheIrLacksAreUnsupported) {
     std::string_view instruction, message;
   };
   const Row rows[] = {
-      {"c64[4,8] complex(x, y)", "line 33, column 8: complex 'r': element type c64 is not supported"},
+      {"c64[4,8] complex(x, y)", "line 55, column 8: complex 'r': element type c64 is not supported"},
       {"s4[4,8] convert(x)", "convert 'r': element type s4 is not supported"},
       {"f8e4m3[4,8] convert(x)", "element type f8e4m3 is not supported"},
       {"f32[<=4,8] set-dimension-size(x, z), dimensions={0}", "dynamic extents are not supported"},

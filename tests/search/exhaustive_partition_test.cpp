@@ -83,14 +83,14 @@ TEST(ExhaustivePartition, IsTheBestOfAllPartitions) {
           parts[block[v]].insert(v);
         }
         const auto plan = plan_of_partition(vertices, parts, cache);
-        if (plan) best = std::min(best, plan->predicted_us);
+        if (plan) best = std::min(best, plan->cost_us());
       }
       const auto exhaustive = best_partition(vertices, cache);
       ASSERT_TRUE(exhaustive) << exhaustive.error().message;
       EXPECT_NEAR(exhaustive->predicted_us, best, 1e-9) << "seed " << seed;
       const auto plan = plan_of_partition(vertices, exhaustive->parts, cache);
       ASSERT_TRUE(plan) << plan.error().message;
-      EXPECT_NEAR(plan->predicted_us, best, 1e-9) << "seed " << seed;
+      EXPECT_NEAR(plan->cost_us(), best, 1e-9) << "seed " << seed;
       several += exhaustive->parts.size() > 1 ? 1 : 0;
     }
   }
@@ -134,7 +134,7 @@ double mean_ratio(const Scorer& scorer) {
     const auto plan = explore_fusion(fragment, cache, {});
     EXPECT_TRUE(best && plan) << "seed " << seed;
     if (!best || !plan) continue;
-    const double ratio = best->predicted_us / plan->predicted_us;
+    const double ratio = best->predicted_us / plan->cost_us();
     EXPECT_LE(ratio, 1 + 1e-9) << "seed " << seed << ": no plan can be better than the best";
     ratios += ratio;
     ++graphs;

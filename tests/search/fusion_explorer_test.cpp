@@ -52,7 +52,7 @@ TEST_P(RandomPlan, IsRunnableCompleteAndAsFastAsUnfused) {
     check_values(fragment, *plan, arguments);
   }
   EXPECT_EQ(unfused->kernels.size(), static_cast<std::size_t>(VertexGraph(fragment).size()));
-  EXPECT_LE(fused->predicted_us, unfused->predicted_us + 1e-9);
+  EXPECT_LE(fused->cost_us(), unfused->cost_us() + 1e-9);
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomPlan, testing::Range(1, 31));
@@ -331,7 +331,7 @@ TEST(FusionExplorer, FindsTheBestPartitionOfSmallFragments) {
     const auto best = best_partition(VertexGraph(fragment), cache);
     const auto plan = explore_fusion(fragment, cache, {});
     ASSERT_TRUE(best && plan);
-    EXPECT_NEAR(plan->predicted_us, best->predicted_us, 1e-9);
+    EXPECT_NEAR(plan->cost_us(), best->predicted_us, 1e-9);
   }
 }
 
@@ -435,7 +435,7 @@ TEST(FusionExplorer, WhatIsNotWorthFusingStaysApart) {
   const auto fused = explore_fusion(fragment, cache, {});
   const auto unfused = unfused_plan(fragment, cache);
   ASSERT_TRUE(fused && unfused);
-  EXPECT_LE(fused->predicted_us, unfused->predicted_us);
+  EXPECT_LE(fused->cost_us(), unfused->cost_us());
 }
 
 }  // namespace stitch::search::test

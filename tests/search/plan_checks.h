@@ -65,7 +65,7 @@ inline void check_cover(const graph::Graph& fragment, const FusionPlan& plan) {
 inline void check_time(const FusionPlan& plan) {
   double us = 0;
   for (const PlannedKernel& planned : plan.kernels) us += planned.kernel->predicted_us();
-  EXPECT_NEAR(plan.predicted_us, us, 1e-9 * us);
+  EXPECT_NEAR(plan.cost_us(), us, 1e-9 * us);
 }
 
 inline void check_plan(const graph::Graph& fragment, const FusionPlan& plan) {

@@ -611,15 +611,16 @@ struct Table {
 
 extern "C" __global__ void __launch_bounds__(256, 3)
 stitch_85d7b579591a(const __grid_constant__ Table table) {
+  const auto none = await_predecessor();
   {
     const int tile = static_cast<int>(blockIdx.x);
     if (tile < 1728) {
       const u64* const row = table.words + 0;
-      group_0_0(reinterpret_cast<const f32*>(row[0]), reinterpret_cast<const f32*>(row[1]), reinterpret_cast<const f32*>(row[2]), reinterpret_cast<const f32*>(row[3]), reinterpret_cast<const f32*>(row[4]), reinterpret_cast<f32*>(row[5]), reinterpret_cast<f32*>(row[6]), reinterpret_cast<f32*>(row[7]), static_cast<s64>(row[8]), tile);
+      group_0_0(reinterpret_cast<const f32*>(row[0] + none), reinterpret_cast<const f32*>(row[1] + none), reinterpret_cast<const f32*>(row[2] + none), reinterpret_cast<const f32*>(row[3] + none), reinterpret_cast<const f32*>(row[4] + none), reinterpret_cast<f32*>(row[5] + none), reinterpret_cast<f32*>(row[6] + none), reinterpret_cast<f32*>(row[7] + none), static_cast<s64>(row[8]), tile);
     }
     else if (tile < 1730) {
       const u64* const row = table.words + 9;
-      group_0_1(reinterpret_cast<const f32*>(row[0]), reinterpret_cast<const f32*>(row[1]), reinterpret_cast<const f32*>(row[2]), reinterpret_cast<const f32*>(row[3]), reinterpret_cast<const f32*>(row[4]), reinterpret_cast<f32*>(row[5]), reinterpret_cast<f32*>(row[6]), reinterpret_cast<f32*>(row[7]), static_cast<s64>(row[8]), tile - 1728);
+      group_0_1(reinterpret_cast<const f32*>(row[0] + none), reinterpret_cast<const f32*>(row[1] + none), reinterpret_cast<const f32*>(row[2] + none), reinterpret_cast<const f32*>(row[3] + none), reinterpret_cast<const f32*>(row[4] + none), reinterpret_cast<f32*>(row[5] + none), reinterpret_cast<f32*>(row[6] + none), reinterpret_cast<f32*>(row[7] + none), static_cast<s64>(row[8]), tile - 1728);
     }
     else if (tile < 2884) {
       int low = 0, high = 1;
@@ -629,7 +630,7 @@ stitch_85d7b579591a(const __grid_constant__ Table table) {
         else high = middle - 1;
       }
       const u64* const row = table.words + 18 + low * 10;
-      group_0_2(reinterpret_cast<const f32*>(row[0]), reinterpret_cast<const f32*>(row[1]), reinterpret_cast<const f32*>(row[2]), reinterpret_cast<const f32*>(row[3]), reinterpret_cast<const f32*>(row[4]), reinterpret_cast<f32*>(row[5]), reinterpret_cast<f32*>(row[6]), reinterpret_cast<f32*>(row[7]), static_cast<s64>(row[8]), tile - 1730 - static_cast<int>(row[9]));
+      group_0_2(reinterpret_cast<const f32*>(row[0] + none), reinterpret_cast<const f32*>(row[1] + none), reinterpret_cast<const f32*>(row[2] + none), reinterpret_cast<const f32*>(row[3] + none), reinterpret_cast<const f32*>(row[4] + none), reinterpret_cast<f32*>(row[5] + none), reinterpret_cast<f32*>(row[6] + none), reinterpret_cast<f32*>(row[7] + none), static_cast<s64>(row[8]), tile - 1730 - static_cast<int>(row[9]));
     }
     else if (tile < 4324) {
       int low = 0, high = 1;
@@ -639,23 +640,23 @@ stitch_85d7b579591a(const __grid_constant__ Table table) {
         else high = middle - 1;
       }
       const u64* const row = table.words + 38 + low * 10;
-      group_0_3(reinterpret_cast<const f32*>(row[0]), reinterpret_cast<const f32*>(row[1]), reinterpret_cast<const f32*>(row[2]), reinterpret_cast<const f32*>(row[3]), reinterpret_cast<const f32*>(row[4]), reinterpret_cast<f32*>(row[5]), reinterpret_cast<f32*>(row[6]), reinterpret_cast<f32*>(row[7]), static_cast<s64>(row[8]), tile - 2884 - static_cast<int>(row[9]));
+      group_0_3(reinterpret_cast<const f32*>(row[0] + none), reinterpret_cast<const f32*>(row[1] + none), reinterpret_cast<const f32*>(row[2] + none), reinterpret_cast<const f32*>(row[3] + none), reinterpret_cast<const f32*>(row[4] + none), reinterpret_cast<f32*>(row[5] + none), reinterpret_cast<f32*>(row[6] + none), reinterpret_cast<f32*>(row[7] + none), static_cast<s64>(row[8]), tile - 2884 - static_cast<int>(row[9]));
     }
     else if (tile < 4326) {
       const u64* const row = table.words + 58;
-      group_0_4(reinterpret_cast<const f32*>(row[0]), reinterpret_cast<const f32*>(row[1]), reinterpret_cast<const f32*>(row[2]), reinterpret_cast<const f32*>(row[3]), reinterpret_cast<const f32*>(row[4]), reinterpret_cast<f32*>(row[5]), reinterpret_cast<f32*>(row[6]), reinterpret_cast<f32*>(row[7]), static_cast<s64>(row[8]), tile - 4324);
+      group_0_4(reinterpret_cast<const f32*>(row[0] + none), reinterpret_cast<const f32*>(row[1] + none), reinterpret_cast<const f32*>(row[2] + none), reinterpret_cast<const f32*>(row[3] + none), reinterpret_cast<const f32*>(row[4] + none), reinterpret_cast<f32*>(row[5] + none), reinterpret_cast<f32*>(row[6] + none), reinterpret_cast<f32*>(row[7] + none), static_cast<s64>(row[8]), tile - 4324);
     }
     else if (tile < 4710) {
       const u64* const row = table.words + 67;
-      group_0_5(reinterpret_cast<const f32*>(row[0]), reinterpret_cast<const f32*>(row[1]), reinterpret_cast<const f32*>(row[2]), reinterpret_cast<const f32*>(row[3]), reinterpret_cast<const f32*>(row[4]), reinterpret_cast<f32*>(row[5]), reinterpret_cast<f32*>(row[6]), reinterpret_cast<f32*>(row[7]), static_cast<s64>(row[8]), tile - 4326);
+      group_0_5(reinterpret_cast<const f32*>(row[0] + none), reinterpret_cast<const f32*>(row[1] + none), reinterpret_cast<const f32*>(row[2] + none), reinterpret_cast<const f32*>(row[3] + none), reinterpret_cast<const f32*>(row[4] + none), reinterpret_cast<f32*>(row[5] + none), reinterpret_cast<f32*>(row[6] + none), reinterpret_cast<f32*>(row[7] + none), static_cast<s64>(row[8]), tile - 4326);
     }
     else if (tile < 4711) {
       const u64* const row = table.words + 76;
-      group_0_6(reinterpret_cast<const f32*>(row[0]), reinterpret_cast<const f32*>(row[1]), reinterpret_cast<f32*>(row[2]), static_cast<s64>(row[3]), tile - 4710);
+      group_0_6(reinterpret_cast<const f32*>(row[0] + none), reinterpret_cast<const f32*>(row[1] + none), reinterpret_cast<f32*>(row[2] + none), static_cast<s64>(row[3]), tile - 4710);
     }
     else if (tile < 4734) {
       const u64* const row = table.words + 80;
-      group_0_7(reinterpret_cast<const f32*>(row[0]), reinterpret_cast<const f32*>(row[1]), reinterpret_cast<const f32*>(row[2]), reinterpret_cast<const f32*>(row[3]), reinterpret_cast<const f32*>(row[4]), reinterpret_cast<f32*>(row[5]), reinterpret_cast<f32*>(row[6]), reinterpret_cast<f32*>(row[7]), static_cast<s64>(row[8]), tile - 4711);
+      group_0_7(reinterpret_cast<const f32*>(row[0] + none), reinterpret_cast<const f32*>(row[1] + none), reinterpret_cast<const f32*>(row[2] + none), reinterpret_cast<const f32*>(row[3] + none), reinterpret_cast<const f32*>(row[4] + none), reinterpret_cast<f32*>(row[5] + none), reinterpret_cast<f32*>(row[6] + none), reinterpret_cast<f32*>(row[7] + none), static_cast<s64>(row[8]), tile - 4711);
     }
     else if (tile < 4736) {
       int low = 0, high = 1;
@@ -665,31 +666,31 @@ stitch_85d7b579591a(const __grid_constant__ Table table) {
         else high = middle - 1;
       }
       const u64* const row = table.words + 89 + low * 5;
-      group_0_8(reinterpret_cast<const f32*>(row[0]), reinterpret_cast<const f32*>(row[1]), reinterpret_cast<f32*>(row[2]), static_cast<s64>(row[3]), tile - 4734 - static_cast<int>(row[4]));
+      group_0_8(reinterpret_cast<const f32*>(row[0] + none), reinterpret_cast<const f32*>(row[1] + none), reinterpret_cast<f32*>(row[2] + none), static_cast<s64>(row[3]), tile - 4734 - static_cast<int>(row[4]));
     }
     else if (tile < 4737) {
       const u64* const row = table.words + 99;
-      group_0_9(reinterpret_cast<const f32*>(row[0]), reinterpret_cast<const f32*>(row[1]), reinterpret_cast<f32*>(row[2]), static_cast<s64>(row[3]), tile - 4736);
+      group_0_9(reinterpret_cast<const f32*>(row[0] + none), reinterpret_cast<const f32*>(row[1] + none), reinterpret_cast<f32*>(row[2] + none), static_cast<s64>(row[3]), tile - 4736);
     }
     else if (tile < 4738) {
       const u64* const row = table.words + 103;
-      group_0_10(reinterpret_cast<const f32*>(row[0]), reinterpret_cast<const f32*>(row[1]), reinterpret_cast<const f32*>(row[2]), reinterpret_cast<const f32*>(row[3]), reinterpret_cast<const f32*>(row[4]), reinterpret_cast<f32*>(row[5]), static_cast<s64>(row[6]), tile - 4737);
+      group_0_10(reinterpret_cast<const f32*>(row[0] + none), reinterpret_cast<const f32*>(row[1] + none), reinterpret_cast<const f32*>(row[2] + none), reinterpret_cast<const f32*>(row[3] + none), reinterpret_cast<const f32*>(row[4] + none), reinterpret_cast<f32*>(row[5] + none), static_cast<s64>(row[6]), tile - 4737);
     }
     else if (tile < 4739) {
       const u64* const row = table.words + 110;
-      group_0_11(reinterpret_cast<const f32*>(row[0]), reinterpret_cast<const f32*>(row[1]), reinterpret_cast<f32*>(row[2]), static_cast<s64>(row[3]), tile - 4738);
+      group_0_11(reinterpret_cast<const f32*>(row[0] + none), reinterpret_cast<const f32*>(row[1] + none), reinterpret_cast<f32*>(row[2] + none), static_cast<s64>(row[3]), tile - 4738);
     }
     else if (tile < 4740) {
       const u64* const row = table.words + 114;
-      group_0_12(reinterpret_cast<const f32*>(row[0]), reinterpret_cast<const f32*>(row[1]), reinterpret_cast<const f32*>(row[2]), reinterpret_cast<const f32*>(row[3]), reinterpret_cast<const f32*>(row[4]), reinterpret_cast<f32*>(row[5]), static_cast<s64>(row[6]), tile - 4739);
+      group_0_12(reinterpret_cast<const f32*>(row[0] + none), reinterpret_cast<const f32*>(row[1] + none), reinterpret_cast<const f32*>(row[2] + none), reinterpret_cast<const f32*>(row[3] + none), reinterpret_cast<const f32*>(row[4] + none), reinterpret_cast<f32*>(row[5] + none), static_cast<s64>(row[6]), tile - 4739);
     }
     else if (tile < 4741) {
       const u64* const row = table.words + 121;
-      group_0_13(reinterpret_cast<const f32*>(row[0]), reinterpret_cast<const f32*>(row[1]), reinterpret_cast<f32*>(row[2]), static_cast<s64>(row[3]), tile - 4740);
+      group_0_13(reinterpret_cast<const f32*>(row[0] + none), reinterpret_cast<const f32*>(row[1] + none), reinterpret_cast<f32*>(row[2] + none), static_cast<s64>(row[3]), tile - 4740);
     }
     else if (tile < 4742) {
       const u64* const row = table.words + 125;
-      group_0_14(reinterpret_cast<const f32*>(row[0]), reinterpret_cast<const f32*>(row[1]), reinterpret_cast<const f32*>(row[2]), reinterpret_cast<const f32*>(row[3]), reinterpret_cast<const f32*>(row[4]), reinterpret_cast<f32*>(row[5]), static_cast<s64>(row[6]), tile - 4741);
+      group_0_14(reinterpret_cast<const f32*>(row[0] + none), reinterpret_cast<const f32*>(row[1] + none), reinterpret_cast<const f32*>(row[2] + none), reinterpret_cast<const f32*>(row[3] + none), reinterpret_cast<const f32*>(row[4] + none), reinterpret_cast<f32*>(row[5] + none), static_cast<s64>(row[6]), tile - 4741);
     }
   }
 }

@@ -21,6 +21,7 @@ stitch_e754d9dac521(const f32* __restrict__ in0, const f32* __restrict__ in1, co
   const int j_grid = tile;
   const int i0 = (i_lane + 8 * i_warp) + i_cluster * 1664;
   const int j = j_lane * 4 + j_grid * 16;
+  await_predecessor(in0, in1, in2, in3, out0, out1, out2);
   f32 in0_0[13][4];
   f32 subtract_4[13][4];
 

@@ -20,6 +20,7 @@ stitch_e32244aaa267(const f32* __restrict__ in0, const f32* __restrict__ in1, co
   const int j_grid = tile;
   const int i0 = (i_lane + 8 * i_warp);
   const int j = j_lane * 4 + j_grid * 16;
+  await_predecessor(in0, in1, in2, out0, out1, out2);
 
   // sweep 0: store 23, store 26, reduce 27
   f32 sum2[4];

@@ -593,40 +593,41 @@ struct Table {
 extern "C" __global__ void __launch_bounds__(256, 6)
 stitch_633a7ad8f05e(const __grid_constant__ Table table) {
   extern __shared__ __align__(16) unsigned char shared[];
+  const auto none = await_predecessor();
   u32* const counters = reinterpret_cast<u32*>(table.words[0]);
   {
     const int tile = static_cast<int>(blockIdx.x);
     if (tile < 72) {
       const u64* const row = table.words + 1;
-      group_0_0(reinterpret_cast<const f32*>(row[0]), reinterpret_cast<f32*>(row[1]), tile, shared);
+      group_0_0(reinterpret_cast<const f32*>(row[0] + none), reinterpret_cast<f32*>(row[1] + none), tile, shared);
     }
     else if (tile < 73) {
       const u64* const row = table.words + 3;
-      group_0_1(reinterpret_cast<const f32*>(row[0]), reinterpret_cast<f32*>(row[1]), tile - 72, shared);
+      group_0_1(reinterpret_cast<const f32*>(row[0] + none), reinterpret_cast<f32*>(row[1] + none), tile - 72, shared);
     }
     else if (tile < 74) {
       const u64* const row = table.words + 5;
-      group_0_2(reinterpret_cast<const f32*>(row[0]), reinterpret_cast<f32*>(row[1]), tile - 73, shared);
+      group_0_2(reinterpret_cast<const f32*>(row[0] + none), reinterpret_cast<f32*>(row[1] + none), tile - 73, shared);
     }
     else if (tile < 75) {
       const u64* const row = table.words + 7;
-      group_0_3(reinterpret_cast<const f32*>(row[0]), reinterpret_cast<f32*>(row[1]), tile - 74, shared);
+      group_0_3(reinterpret_cast<const f32*>(row[0] + none), reinterpret_cast<f32*>(row[1] + none), tile - 74, shared);
     }
     else if (tile < 76) {
       const u64* const row = table.words + 9;
-      group_0_4(reinterpret_cast<const f32*>(row[0]), reinterpret_cast<f32*>(row[1]), tile - 75, shared);
+      group_0_4(reinterpret_cast<const f32*>(row[0] + none), reinterpret_cast<f32*>(row[1] + none), tile - 75, shared);
     }
     else if (tile < 192) {
       const u64* const row = table.words + 11;
-      group_0_5(reinterpret_cast<const f32*>(row[0]), reinterpret_cast<f32*>(row[1]), tile - 76, shared);
+      group_0_5(reinterpret_cast<const f32*>(row[0] + none), reinterpret_cast<f32*>(row[1] + none), tile - 76, shared);
     }
     else if (tile < 288) {
       const u64* const row = table.words + 13;
-      group_0_6(reinterpret_cast<const f32*>(row[0]), reinterpret_cast<f32*>(row[1]), tile - 192, shared);
+      group_0_6(reinterpret_cast<const f32*>(row[0] + none), reinterpret_cast<f32*>(row[1] + none), tile - 192, shared);
     }
     else if (tile < 289) {
       const u64* const row = table.words + 15;
-      group_0_7(reinterpret_cast<const f32*>(row[0]), reinterpret_cast<f32*>(row[1]), tile - 288, shared);
+      group_0_7(reinterpret_cast<const f32*>(row[0] + none), reinterpret_cast<f32*>(row[1] + none), tile - 288, shared);
     }
   }
 
@@ -635,15 +636,15 @@ stitch_633a7ad8f05e(const __grid_constant__ Table table) {
     for (int tile = 0; tile < 3; ++tile) {
       if (tile < 1) {
         const u64* const row = table.words + 17;
-        group_1_0(reinterpret_cast<f32*>(row[0]), reinterpret_cast<f32*>(row[1]), tile, shared);
+        group_1_0(reinterpret_cast<f32*>(row[0] + none), reinterpret_cast<f32*>(row[1] + none), tile, shared);
       }
       else if (tile < 2) {
         const u64* const row = table.words + 19;
-        group_1_1(reinterpret_cast<f32*>(row[0]), reinterpret_cast<f32*>(row[1]), tile - 1, shared);
+        group_1_1(reinterpret_cast<f32*>(row[0] + none), reinterpret_cast<f32*>(row[1] + none), tile - 1, shared);
       }
       else if (tile < 3) {
         const u64* const row = table.words + 21;
-        group_1_2(reinterpret_cast<f32*>(row[0]), reinterpret_cast<f32*>(row[1]), tile - 2, shared);
+        group_1_2(reinterpret_cast<f32*>(row[0] + none), reinterpret_cast<f32*>(row[1] + none), tile - 2, shared);
       }
     }
 
@@ -659,7 +660,7 @@ stitch_633a7ad8f05e(const __grid_constant__ Table table) {
         else high = middle - 1;
       }
       const u64* const row = table.words + 23 + low * 12;
-      group_2_0(reinterpret_cast<const f32*>(row[0]), reinterpret_cast<f32*>(row[1]), reinterpret_cast<f32*>(row[2]), reinterpret_cast<f32*>(row[3]), reinterpret_cast<f32*>(row[4]), reinterpret_cast<f32*>(row[5]), reinterpret_cast<f32*>(row[6]), reinterpret_cast<f32*>(row[7]), reinterpret_cast<f32*>(row[8]), reinterpret_cast<f32*>(row[9]), static_cast<s64>(row[10]), tile - static_cast<int>(row[11]), shared);
+      group_2_0(reinterpret_cast<const f32*>(row[0] + none), reinterpret_cast<f32*>(row[1] + none), reinterpret_cast<f32*>(row[2] + none), reinterpret_cast<f32*>(row[3] + none), reinterpret_cast<f32*>(row[4] + none), reinterpret_cast<f32*>(row[5] + none), reinterpret_cast<f32*>(row[6] + none), reinterpret_cast<f32*>(row[7] + none), reinterpret_cast<f32*>(row[8] + none), reinterpret_cast<f32*>(row[9] + none), static_cast<s64>(row[10]), tile - static_cast<int>(row[11]), shared);
     }
     else if (tile < 2116) {
       int low = 0, high = 2;
@@ -669,7 +670,7 @@ stitch_633a7ad8f05e(const __grid_constant__ Table table) {
         else high = middle - 1;
       }
       const u64* const row = table.words + 47 + low * 12;
-      group_2_1(reinterpret_cast<const f32*>(row[0]), reinterpret_cast<f32*>(row[1]), reinterpret_cast<f32*>(row[2]), reinterpret_cast<f32*>(row[3]), reinterpret_cast<f32*>(row[4]), reinterpret_cast<f32*>(row[5]), reinterpret_cast<f32*>(row[6]), reinterpret_cast<f32*>(row[7]), reinterpret_cast<f32*>(row[8]), reinterpret_cast<f32*>(row[9]), static_cast<s64>(row[10]), tile - 960 - static_cast<int>(row[11]), shared);
+      group_2_1(reinterpret_cast<const f32*>(row[0] + none), reinterpret_cast<f32*>(row[1] + none), reinterpret_cast<f32*>(row[2] + none), reinterpret_cast<f32*>(row[3] + none), reinterpret_cast<f32*>(row[4] + none), reinterpret_cast<f32*>(row[5] + none), reinterpret_cast<f32*>(row[6] + none), reinterpret_cast<f32*>(row[7] + none), reinterpret_cast<f32*>(row[8] + none), reinterpret_cast<f32*>(row[9] + none), static_cast<s64>(row[10]), tile - 960 - static_cast<int>(row[11]), shared);
     }
     else if (tile < 2118) {
       int low = 0, high = 1;
@@ -679,11 +680,11 @@ stitch_633a7ad8f05e(const __grid_constant__ Table table) {
         else high = middle - 1;
       }
       const u64* const row = table.words + 83 + low * 12;
-      group_2_2(reinterpret_cast<const f32*>(row[0]), reinterpret_cast<f32*>(row[1]), reinterpret_cast<f32*>(row[2]), reinterpret_cast<f32*>(row[3]), reinterpret_cast<f32*>(row[4]), reinterpret_cast<f32*>(row[5]), reinterpret_cast<f32*>(row[6]), reinterpret_cast<f32*>(row[7]), reinterpret_cast<f32*>(row[8]), reinterpret_cast<f32*>(row[9]), static_cast<s64>(row[10]), tile - 2116 - static_cast<int>(row[11]), shared);
+      group_2_2(reinterpret_cast<const f32*>(row[0] + none), reinterpret_cast<f32*>(row[1] + none), reinterpret_cast<f32*>(row[2] + none), reinterpret_cast<f32*>(row[3] + none), reinterpret_cast<f32*>(row[4] + none), reinterpret_cast<f32*>(row[5] + none), reinterpret_cast<f32*>(row[6] + none), reinterpret_cast<f32*>(row[7] + none), reinterpret_cast<f32*>(row[8] + none), reinterpret_cast<f32*>(row[9] + none), static_cast<s64>(row[10]), tile - 2116 - static_cast<int>(row[11]), shared);
     }
     else if (tile < 2119) {
       const u64* const row = table.words + 107;
-      group_2_3(reinterpret_cast<const f32*>(row[0]), reinterpret_cast<f32*>(row[1]), reinterpret_cast<f32*>(row[2]), reinterpret_cast<f32*>(row[3]), reinterpret_cast<f32*>(row[4]), reinterpret_cast<f32*>(row[5]), reinterpret_cast<f32*>(row[6]), reinterpret_cast<f32*>(row[7]), reinterpret_cast<f32*>(row[8]), reinterpret_cast<f32*>(row[9]), static_cast<s64>(row[10]), tile - 2118, shared);
+      group_2_3(reinterpret_cast<const f32*>(row[0] + none), reinterpret_cast<f32*>(row[1] + none), reinterpret_cast<f32*>(row[2] + none), reinterpret_cast<f32*>(row[3] + none), reinterpret_cast<f32*>(row[4] + none), reinterpret_cast<f32*>(row[5] + none), reinterpret_cast<f32*>(row[6] + none), reinterpret_cast<f32*>(row[7] + none), reinterpret_cast<f32*>(row[8] + none), reinterpret_cast<f32*>(row[9] + none), static_cast<s64>(row[10]), tile - 2118, shared);
     }
   }
 }

@@ -18,6 +18,7 @@ stitch_d6aec006f520(const f32* __restrict__ in0, const f32* __restrict__ in1, co
   const int i_grid = tile;
   const int i = i_grid;
   const int j = (j_lane + 32 * j_warp) * 2;
+  await_predecessor(in0, in1, in2, out0);
 
   // sweep 0: store 8
   f32 in0_1[2];

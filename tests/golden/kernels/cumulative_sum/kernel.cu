@@ -18,6 +18,7 @@ stitch_9be80fe18557(const f32* __restrict__ in0, f32* __restrict__ out0) {
   const int i_grid = tile;
   const int i = i_grid;
   const int j = (j_lane + 32 * j_warp) * 4;
+  await_predecessor(in0, out0);
 
   // running sum along the axis, 4 a thread, 32 lanes, 8 warps
   f32 total0{};

@@ -202,12 +202,13 @@ struct Table {
 
 extern "C" __global__ void __launch_bounds__(256, 4)
 stitch_2885d620a29d(const __grid_constant__ Table table) {
+  const auto none = await_predecessor();
   u32* const counters = reinterpret_cast<u32*>(table.words[0]);
   {
     const int tile = static_cast<int>(blockIdx.x);
     if (tile < 64) {
       const u64* const row = table.words + 1;
-      group_0_0(reinterpret_cast<const f32*>(row[0]), reinterpret_cast<f32*>(row[1]), tile);
+      group_0_0(reinterpret_cast<const f32*>(row[0] + none), reinterpret_cast<f32*>(row[1] + none), tile);
     }
   }
 
@@ -216,7 +217,7 @@ stitch_2885d620a29d(const __grid_constant__ Table table) {
     {
       const int tile = 0;
       const u64* const row = table.words + 3;
-      group_1_0(reinterpret_cast<f32*>(row[0]), reinterpret_cast<f32*>(row[1]), tile);
+      group_1_0(reinterpret_cast<f32*>(row[0] + none), reinterpret_cast<f32*>(row[1] + none), tile);
     }
 
     open_gate(counters + 0);
@@ -224,6 +225,6 @@ stitch_2885d620a29d(const __grid_constant__ Table table) {
   {
     const int tile = static_cast<int>(blockIdx.x);
     const u64* const row = table.words + 5;
-    group_2_0(reinterpret_cast<const f32*>(row[0]), reinterpret_cast<f32*>(row[1]), reinterpret_cast<f32*>(row[2]), tile);
+    group_2_0(reinterpret_cast<const f32*>(row[0] + none), reinterpret_cast<f32*>(row[1] + none), reinterpret_cast<f32*>(row[2] + none), tile);
   }
 }

@@ -256,19 +256,20 @@ struct Table {
 
 extern "C" __global__ void __launch_bounds__(256, 2)
 stitch_96a0359352b3(const __grid_constant__ Table table) {
+  const auto none = await_predecessor();
   {
     const int tile = static_cast<int>(blockIdx.x);
     if (tile < 4096) {
       const u64* const row = table.words + 0;
-      group_0_0(reinterpret_cast<const s32*>(row[0]), reinterpret_cast<const bf16*>(row[1]), reinterpret_cast<const bf16*>(row[2]), reinterpret_cast<bf16*>(row[3]), tile);
+      group_0_0(reinterpret_cast<const s32*>(row[0] + none), reinterpret_cast<const bf16*>(row[1] + none), reinterpret_cast<const bf16*>(row[2] + none), reinterpret_cast<bf16*>(row[3] + none), tile);
     }
     else if (tile < 4112) {
       const u64* const row = table.words + 4;
-      group_0_1(reinterpret_cast<const f32*>(row[0]), reinterpret_cast<const s32*>(row[1]), reinterpret_cast<const bf16*>(row[2]), reinterpret_cast<bf16*>(row[3]), tile - 4096);
+      group_0_1(reinterpret_cast<const f32*>(row[0] + none), reinterpret_cast<const s32*>(row[1] + none), reinterpret_cast<const bf16*>(row[2] + none), reinterpret_cast<bf16*>(row[3] + none), tile - 4096);
     }
     else if (tile < 6160) {
       const u64* const row = table.words + 8;
-      group_0_2(reinterpret_cast<const s32*>(row[0]), reinterpret_cast<const f32*>(row[1]), reinterpret_cast<const bf16*>(row[2]), reinterpret_cast<const bf16*>(row[3]), reinterpret_cast<bf16*>(row[4]), tile - 4112);
+      group_0_2(reinterpret_cast<const s32*>(row[0] + none), reinterpret_cast<const f32*>(row[1] + none), reinterpret_cast<const bf16*>(row[2] + none), reinterpret_cast<const bf16*>(row[3] + none), reinterpret_cast<bf16*>(row[4] + none), tile - 4112);
     }
   }
 }

@@ -17,6 +17,7 @@ stitch_fe45928257cb(const u32* __restrict__ in0, const f32* __restrict__ in1, co
   const int i_warp = static_cast<int>(threadIdx.x) / 32;
   const int i_grid = tile;
   const int i0 = (i_lane + 32 * i_warp) * 4 + i_grid * 2048;
+  await_predecessor(in0, in1, in2, out0, out1);
 
   // sweep 0: store 30, store 32
   const u32 in0_1 = load_one<Cached::streamed>(&in0[0]);

@@ -80,11 +80,12 @@ struct Table {
 
 extern "C" __global__ void __launch_bounds__(128, 1)
 stitch_9abe76edd9bc(const __grid_constant__ Table table) {
+  const auto none = await_predecessor();
   u32* const counters = reinterpret_cast<u32*>(table.words[0]);
   {
     const int tile = static_cast<int>(blockIdx.x);
     const u64* const row = table.words + 1;
-    group_0_0(reinterpret_cast<f32*>(row[0]), tile);
+    group_0_0(reinterpret_cast<f32*>(row[0] + none), tile);
   }
 
   grid_barrier(counters + 0, gridDim.x);
@@ -92,7 +93,7 @@ stitch_9abe76edd9bc(const __grid_constant__ Table table) {
     const int tile = static_cast<int>(blockIdx.x);
     if (tile < 16) {
       const u64* const row = table.words + 2;
-      group_1_0(reinterpret_cast<const s32*>(row[0]), reinterpret_cast<const f32*>(row[1]), reinterpret_cast<f32*>(row[2]), tile);
+      group_1_0(reinterpret_cast<const s32*>(row[0] + none), reinterpret_cast<const f32*>(row[1] + none), reinterpret_cast<f32*>(row[2] + none), tile);
     }
   }
 }

@@ -98,11 +98,12 @@ struct Table {
 extern "C" __global__ void __launch_bounds__(256, 2)
 stitch_7738bfa20864(const __grid_constant__ Table table) {
   extern __shared__ __align__(16) unsigned char shared[];
+  const auto none = await_predecessor();
   u32* const counters = reinterpret_cast<u32*>(table.words[0]);
   {
     const int tile = static_cast<int>(blockIdx.x);
     const u64* const row = table.words + 1;
-    group_0_0(reinterpret_cast<const f32*>(row[0]), reinterpret_cast<f32*>(row[1]), tile, shared);
+    group_0_0(reinterpret_cast<const f32*>(row[0] + none), reinterpret_cast<f32*>(row[1] + none), tile, shared);
   }
 
   // what follows is for the block that arrives last
@@ -110,6 +111,6 @@ stitch_7738bfa20864(const __grid_constant__ Table table) {
   {
     const int tile = 0;
     const u64* const row = table.words + 3;
-    group_1_0(reinterpret_cast<f32*>(row[0]), reinterpret_cast<f32*>(row[1]), tile, shared);
+    group_1_0(reinterpret_cast<f32*>(row[0] + none), reinterpret_cast<f32*>(row[1] + none), tile, shared);
   }
 }

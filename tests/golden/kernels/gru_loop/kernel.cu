@@ -172,6 +172,7 @@ stitch_e8566d2878a2(const f32* __restrict__ in2, const f32* __restrict__ in1, co
   __syncthreads();
   int* const first_row = reinterpret_cast<int*>(resident + 320);
   if (threadIdx.x == 0) *first_row = static_cast<int>(blockIdx.x) * 1;
+  await_predecessor(in0, in1, in2, out0, out1);
   prefetch<1, 4>(reinterpret_cast<const char*>(in2) + static_cast<s64>(0) * 1024 + static_cast<s64>(blockIdx.x) * 4, 4, static_cast<int>(threadIdx.x), 128);
   prefetch<1, 432>(reinterpret_cast<const char*>(in1) + static_cast<s64>(0) * 110592 + static_cast<s64>(blockIdx.x) * 432, 432, static_cast<int>(threadIdx.x), 128);
   prefetch<1, 4>(reinterpret_cast<const char*>(in2) + static_cast<s64>(1) * 1024 + static_cast<s64>(blockIdx.x) * 4, 4, static_cast<int>(threadIdx.x), 128);

@@ -20,6 +20,7 @@ stitch_99e22eb365fb(const f32* __restrict__ in0, const f32* __restrict__ in1, co
   const int i_grid = tile;
   const int i = i_warp + i_grid * 4;
   const int j0 = (j_lane + 32 * j_warp) * 4;
+  await_predecessor(in0, in1, in2, out0);
   f32 in0_0[3][4];
   f32 subtract_4[3][4];
 

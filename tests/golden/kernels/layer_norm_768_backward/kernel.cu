@@ -307,11 +307,12 @@ struct Table {
 extern "C" __global__ void __launch_bounds__(256, 2)
 stitch_11d2132ac418(const __grid_constant__ Table table) {
   extern __shared__ __align__(16) unsigned char shared[];
+  const auto none = await_predecessor();
   u32* const counters = reinterpret_cast<u32*>(table.words[0]);
   {
     const int tile = static_cast<int>(blockIdx.x);
     const u64* const row = table.words + 1;
-    group_0_0(reinterpret_cast<const f32*>(row[0]), reinterpret_cast<const f32*>(row[1]), reinterpret_cast<const f32*>(row[2]), reinterpret_cast<const f32*>(row[3]), reinterpret_cast<f32*>(row[4]), reinterpret_cast<f32*>(row[5]), reinterpret_cast<f32*>(row[6]), reinterpret_cast<f32*>(row[7]), tile, shared);
+    group_0_0(reinterpret_cast<const f32*>(row[0] + none), reinterpret_cast<const f32*>(row[1] + none), reinterpret_cast<const f32*>(row[2] + none), reinterpret_cast<const f32*>(row[3] + none), reinterpret_cast<f32*>(row[4] + none), reinterpret_cast<f32*>(row[5] + none), reinterpret_cast<f32*>(row[6] + none), reinterpret_cast<f32*>(row[7] + none), tile, shared);
   }
 
   grid_barrier(counters + 0, gridDim.x);
@@ -319,7 +320,7 @@ stitch_11d2132ac418(const __grid_constant__ Table table) {
     const int tile = static_cast<int>(blockIdx.x);
     if (tile < 48) {
       const u64* const row = table.words + 9;
-      group_1_0(reinterpret_cast<f32*>(row[0]), reinterpret_cast<f32*>(row[1]), reinterpret_cast<f32*>(row[2]), reinterpret_cast<f32*>(row[3]), tile, shared);
+      group_1_0(reinterpret_cast<f32*>(row[0] + none), reinterpret_cast<f32*>(row[1] + none), reinterpret_cast<f32*>(row[2] + none), reinterpret_cast<f32*>(row[3] + none), tile, shared);
     }
   }
 }

@@ -20,6 +20,7 @@ stitch_4209b6166186(const f32* __restrict__ in0, f32* __restrict__ out0) {
   const int i_grid = tile;
   const int i = i_grid;
   const int j0 = (j_lane + 32 * j_warp) * 4 + j_cluster * 32768;
+  await_predecessor(in0, out0);
 
   // sweep 0: max-exp-sum 1
   MaxExpSum<f32> max_sum0{__int_as_float(0xff800000), 0.0f};

@@ -230,6 +230,7 @@ stitch_19c38b128efe(const f32* __restrict__ in2, const f32* __restrict__ in3, co
   __syncthreads();
   int* const first_row = reinterpret_cast<int*>(resident + 4128);
   if (threadIdx.x == 0) *first_row = static_cast<int>((blockIdx.x / 8)) * 1;
+  await_predecessor(in0, in1, in2, in3, out0, out1, out2);
   prefetch<1, 4096>(reinterpret_cast<const char*>(in2) + static_cast<s64>(30 - 0) * 16384 + static_cast<s64>((blockIdx.x / 8)) * 4096, 4096, static_cast<int>(blockIdx.x % 8 * 256 + threadIdx.x), 2048);
   prefetch<1, 4096>(reinterpret_cast<const char*>(in2) + static_cast<s64>(30 - 1) * 16384 + static_cast<s64>((blockIdx.x / 8)) * 4096, 4096, static_cast<int>(blockIdx.x % 8 * 256 + threadIdx.x), 2048);
   f32 group_0_1_in1_1[8][4];

@@ -21,6 +21,7 @@ stitch_4ae6a870dc44(const f32* __restrict__ in0, const f32* __restrict__ in1, f3
   const int i = i_grid;
   const int j = (j_lane + 4 * j_warp) + j_grid * 32;
   const int k = k_lane * 4;
+  await_predecessor(in0, in1, out0);
 
   // sweep 0: store 15, store 17
   f32 in0_0[4];

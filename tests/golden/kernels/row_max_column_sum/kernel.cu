@@ -191,10 +191,11 @@ struct Table {
 extern "C" __global__ void __launch_bounds__(1024, 1)
 stitch_4c059f5dc0f1(const __grid_constant__ Table table) {
   extern __shared__ __align__(16) unsigned char shared[];
+  const auto none = await_predecessor();
   u32* const counters = reinterpret_cast<u32*>(table.words[0]);
   for (int tile = static_cast<int>(blockIdx.x); tile < 256; tile += 132) {
     const u64* const row = table.words + 1;
-    group_0_0(reinterpret_cast<const f32*>(row[0]), reinterpret_cast<f32*>(row[1]), reinterpret_cast<f32*>(row[2]), tile, shared);
+    group_0_0(reinterpret_cast<const f32*>(row[0] + none), reinterpret_cast<f32*>(row[1] + none), reinterpret_cast<f32*>(row[2] + none), tile, shared);
     __syncthreads();
   }
 
@@ -203,11 +204,11 @@ stitch_4c059f5dc0f1(const __grid_constant__ Table table) {
     const int tile = static_cast<int>(blockIdx.x);
     if (tile < 4) {
       const u64* const row = table.words + 4;
-      group_1_0(reinterpret_cast<f32*>(row[0]), reinterpret_cast<f32*>(row[1]), tile, shared);
+      group_1_0(reinterpret_cast<f32*>(row[0] + none), reinterpret_cast<f32*>(row[1] + none), tile, shared);
     }
     else if (tile < 20) {
       const u64* const row = table.words + 6;
-      group_1_1(reinterpret_cast<f32*>(row[0]), reinterpret_cast<f32*>(row[1]), tile - 4, shared);
+      group_1_1(reinterpret_cast<f32*>(row[0] + none), reinterpret_cast<f32*>(row[1] + none), tile - 4, shared);
     }
   }
 }

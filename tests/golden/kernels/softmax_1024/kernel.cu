@@ -18,6 +18,7 @@ stitch_f513f90765f1(const f32* __restrict__ in0, f32* __restrict__ out0) {
   const int i_grid = tile;
   const int i = i_warp + i_grid * 4;
   const int j0 = j_lane * 4;
+  await_predecessor(in0, out0);
   f32 in0_0[8][4];
   f32 exp_3[8][4];
 

@@ -20,6 +20,7 @@ stitch_40507ffef1ce(const f32* __restrict__ in0, f32* __restrict__ out0) {
   const int i_grid = tile;
   const int i = i_grid;
   const int j0 = (j_lane + 32 * j_warp) * 4 + j_cluster * 16384;
+  await_predecessor(in0, out0);
   f32 in0_0[16][4];
   f32 exp_3[16][4];
 

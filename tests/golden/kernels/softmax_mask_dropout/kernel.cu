@@ -22,6 +22,7 @@ stitch_aabbefa412cc(const pred* __restrict__ in0, const f32* __restrict__ in1, c
   const int i = i_grid;
   const int j = j_warp + j_grid * 2;
   const int k0 = (k_lane + 32 * k_warp) * 4;
+  await_predecessor(in0, in1, in2, out0);
   f32 select_5[2][4];
   f32 exp_8[2][4];
 

@@ -22,6 +22,7 @@ stitch_8818ce6558fd(const f32* __restrict__ in0, f32* __restrict__ out0, f32* __
   const int i = i_lane * 4 + i_grid * 16;
   const int j = j_grid;
   const int k = (k_lane + 8 * k_warp) + k_grid * 32;
+  await_predecessor(in0, out0, out1, out2);
 
   // sweep 0: store 1, store 2, store 3
   f32 in0_0[4];

@@ -20,6 +20,7 @@ stitch_2e24eff01c39(const bf16* __restrict__ in0, const bf16* __restrict__ in1, 
   const int i_grid = tile / 32;
   const int i = (i_lane + 8 * i_warp) + i_grid * 32;
   const int j = j_lane * 8 + j_grid * 32;
+  await_predecessor(in0, in1, out0);
 
   // sweep 0: store 3
   Packed<bf16, 8> in0_0;

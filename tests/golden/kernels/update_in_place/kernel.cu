@@ -13,6 +13,7 @@ extern "C" __global__ void __launch_bounds__(128, 1)
 stitch_66d2abd29e12(s32* __restrict__ out0) {
   const int tile = static_cast<int>(blockIdx.x);
   const bool active = threadIdx.x < 1;
+  await_predecessor(out0);
 
   // sweep 0: store 0
   if (active) {
@@ -76,15 +77,16 @@ struct Table {
 
 extern "C" __global__ void __launch_bounds__(256, 1)
 stitch_c546bba0726e(const __grid_constant__ Table table) {
+  const auto none = await_predecessor();
   {
     const int tile = static_cast<int>(blockIdx.x);
     if (tile < 1) {
       const u64* const row = table.words + 0;
-      group_0_0(reinterpret_cast<const s32*>(row[0]), reinterpret_cast<s32*>(row[1]), tile);
+      group_0_0(reinterpret_cast<const s32*>(row[0] + none), reinterpret_cast<s32*>(row[1] + none), tile);
     }
     else if (tile < 2) {
       const u64* const row = table.words + 2;
-      group_0_1(reinterpret_cast<const f32*>(row[0]), reinterpret_cast<const s32*>(row[1]), reinterpret_cast<f32*>(row[2]), reinterpret_cast<f32*>(row[3]), static_cast<s64>(row[4]), tile - 1);
+      group_0_1(reinterpret_cast<const f32*>(row[0] + none), reinterpret_cast<const s32*>(row[1] + none), reinterpret_cast<f32*>(row[2] + none), reinterpret_cast<f32*>(row[3] + none), static_cast<s64>(row[4]), tile - 1);
     }
   }
 }
