@@ -197,40 +197,6 @@ TEST_F(StreamProgramEmulated, KernelsBehindKernelsAreLaunchedDependent) {
   }
 }
 
-/// Without their waits the same kernels are a race, and are seen to be one.
-TEST_F(StreamProgramEmulated, KernelsThatDoNotWaitAreSeen) {
-  const auto found = [&](bool waits) {
-    auto made = planned_for_a_stream(two_products());
-    EXPECT_TRUE(made.ok()) << made.error().message;
-    const std::string wait = "griddepcontrol.wait;";
-    for (api::ProgramArtifact& artifact : made->artifacts) {
-      const std::size_t at = artifact.bytes.find(wait);
-      if (at == std::string::npos || waits) continue;
-      artifact.bytes.erase(at, wait.size());
-      const Sha256 before = std::exchange(artifact.hash, sha256(artifact.bytes));
-      for (api::ProgramFragment& fragment : made->fragments) {
-        for (api::KernelLaunch& launch : fragment.plan->launches) {
-          for (Sha256* code : {&launch.ptx, &launch.cubin}) {
-            if (*code == before) *code = artifact.hash;
-          }
-        }
-      }
-    }
-    auto opened = StreamProgram::open(*made, *executor_, {}, libraries_);
-    if (!opened.ok()) return opened.error().message;
-    std::vector<std::uint64_t> from, to;
-    for (const Memory& input : random_inputs(*made)) send(from.emplace_back(allocate(input.bytes)), input);
-    for (const api::ProgramPort& port : made->results) to.push_back(allocate(port.type.bytes()));
-    synchronize();
-    log();
-    EXPECT_TRUE((*opened)->launch(from, to, new_stream()).ok());
-    synchronize();
-    return log();
-  };
-  EXPECT_THAT(found(true), testing::Not(HasSubstr("nothing orders")));
-  EXPECT_THAT(found(false), HasSubstr("nothing orders the two"));
-}
-
 TEST_F(StreamProgramEmulated, RunsLoopsOfKnownCounts) {
   for (const std::int64_t turns : {1, 4, 5}) {  // the last turn ends in the results after either number
     SCOPED_TRACE(turns);
