@@ -27,11 +27,11 @@ GroupPointers::GroupPointers(const graph::Graph& graph, const kernel::GroupStruc
     if (item.kind == kernel::Item::Kind::load) add(item.buffer, item.dtype);
   }
   for (const kernel::Anchor& anchor : group.anchors) {
-    for (std::size_t i = 0; i < anchor.buffers.size(); ++i)
-      add(anchor.buffers[i], i == 0 ? anchor.dtype
-                                    : graph.node(anchor.node)
-                                          .results[anchor.results.empty() ? static_cast<int>(i) : anchor.results[i]]
-                                          .dtype);
+    const auto dtype_of = [&](std::size_t i) {
+      if (!anchor.results.empty()) return graph.node(anchor.node).type(anchor.results[i]).dtype;
+      return i == 0 ? anchor.dtype : graph.node(anchor.node).type(static_cast<std::int32_t>(i)).dtype;
+    };
+    for (std::size_t i = 0; i < anchor.buffers.size(); ++i) add(anchor.buffers[i], dtype_of(i));
   }
 }
 

@@ -35,6 +35,19 @@ __device__ __forceinline__ void wait_for_other_side(const u32* word, u32 before)
   }
 }
 
+// A barrier of the threads of a cluster, or of a block alone; before sm_90 there is no other.
+template <int cluster>
+__device__ __forceinline__ void cluster_or_block_barrier() {
+#if __CUDA_ARCH__ >= 900
+  if constexpr (cluster > 1) {
+    __syncwarp();
+    cluster_barrier();
+    return;
+  }
+#endif
+  __syncthreads();
+}
+
 // Waits for all `blocks`; what each wrote before is visible to all after. The blocks must be resident together
 // (cooperative launch). All arrivals together add 2^31: the uppermost bit changes with the last one, whichever that is,
 // and the others are zero again. So nobody has to be told by another store (as CUDA's cooperative groups do it).
@@ -43,23 +56,14 @@ __device__ __forceinline__ void wait_for_other_side(const u32* word, u32 before)
 template <int cluster = 1>
 __device__ __forceinline__ void grid_barrier(u32* counter, u32 blocks) {
   constexpr u32 round = 0x80000000u;
-  if constexpr (cluster > 1) {
-    cluster_barrier();
-  } else {
-    __syncthreads();
-  }
+  cluster_or_block_barrier<cluster>();
   if (threadIdx.x == 0 && (cluster == 1 || blockIdx.x % cluster == 0)) {
     const u32 amount = blockIdx.x == 0 ? round - (blocks / cluster - 1) : 1;
     u32 before;
     asm volatile("atom.add.release.gpu.global.u32 %0, [%1], %2;" : "=r"(before) : "l"(counter), "r"(amount) : "memory");
     wait_for_other_side(counter, before);
   }
-  if constexpr (cluster > 1) {
-    __syncwarp();
-    cluster_barrier();
-  } else {
-    __syncthreads();
-  }
+  cluster_or_block_barrier<cluster>();
 }
 
 // Lets the block that arrives last of `blocks` through, with true in every thread; the others wait until it opens the

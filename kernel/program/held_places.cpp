@@ -17,6 +17,13 @@ struct Slot {
   int until = -1;  ///< last sweep in which its value is read
 };
 
+/// Bytes of an element of what is kept in shared memory: as it was loaded, or in its compute type, which of integers is
+/// their own (in registers they take a whole one).
+int kept_bytes(const Item& item) {
+  const int bytes = graph::byte_size(item.dtype);
+  return item.kind != Item::Kind::load && graph::is_floating(item.dtype) ? std::max(bytes, 4) : bytes;
+}
+
 }  // namespace
 
 Status place_held(const GroupStructure& structure, GroupProgram& group) {
@@ -29,7 +36,7 @@ Status place_held(const GroupStructure& structure, GroupProgram& group) {
         return make_error(ErrorKind::constraint, "a value held in registers is swept by a loop");
       continue;
     }
-    const int size = held_bytes(item);
+    const int size = kept_bytes(item);
     // In the sweep that computes the new value the old one is read before that is written; a load's copy is not.
     const int last = item.kind == Item::Kind::load ? held.from - 1 : held.from;
     const auto free = std::ranges::find_if(

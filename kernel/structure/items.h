@@ -16,7 +16,8 @@ bool is_inline(const ScalarProgram& program, ItemId item);
 /// Items that computing an anchor needs directly: its values, guard and addresses.
 std::vector<ItemId> roots_of(const ScalarProgram& program, const Anchor& anchor);
 
-/// Bytes one element of an item takes when kept: 16-bit loads stay packed, computed values are in the compute type.
+/// Bytes of registers that an element of an item takes when kept: 16-bit loads stay packed, computed values are in the
+/// compute type.
 int held_bytes(const Item& item);
 
 }  // namespace stitch::kernel

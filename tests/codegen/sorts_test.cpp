@@ -182,6 +182,16 @@ TEST(FusedSortEmulated, ComputesKeysAndWhatGoesAlong) {
                {bytes_of(DType::bf16, values[0]), bytes_of(DType::f32, values[1]), bytes_of(DType::f32, values[2])});
 }
 
+// Of unlike types, so that a pointer of the key's would not do.
+TEST(FusedSortEmulated, StoresWhatGoesAlongAlone) {
+  for (const DType key : {DType::s16, DType::pred, DType::f64}) {
+    Builder b;
+    const Value x = b.parameter(key, {5, 48});
+    const Value sort = b.add(Op::sort, {x, b.iota(DType::s32, {5, 48}, 1)}, SortAttributes{1, false, 4});
+    expect_right(make_case(b.finish({{sort.node, 1}})), {keys(key, 240, 7)});
+  }
+}
+
 // What reads a sort's results waits for a phase of their own; reshaped ones are stored where they belong.
 TEST(FusedSortEmulated, IsReadInALaterPhase) {
   Builder b;
