@@ -81,6 +81,8 @@ struct DeviceSpec {
   /// Fitted (bench/measured): on an H100 kernels that read twice as much as they write reach 3.10 TB/s, copies 3.03;
   /// one that only reads reaches 0.974 of the peak of an H100 PCIe, by which it was held against, not fitted.
   static constexpr double write_turnaround = 0.063;
+  /// Whether tensor cores multiply f64 faster than multiply-adds do: some GPUs have some that do not.
+  [[nodiscard]] bool has_fast_f64_tensor_cores() const { return tensor.f64 > fp64_lanes_per_sm; }
   /// What of the launch gap a kernel does not show that begins while its predecessor still runs (programmatic dependent
   /// launch), us; 0 where the device has no such launches.
   [[nodiscard]] double dependent_saving_us() const { return compute_major >= 9 ? dependent_share * launch_us : 0; }

@@ -27,8 +27,7 @@ std::optional<WarpWork> warp_work(const KernelQuantities& kernel, const MachineC
 /// The analytical formula (µs) over what the compiler really took:
 ///  a. blocks that fit on an SM, by the registers and the shared memory of the compiled kernel;
 ///  b. spilled registers: bytes to and from local memory, and instructions, once a thread, tile and turn, or, where
-///  there
-///     is machine code, in loops as often as those turn (local_trips);
+///     there is machine code, in loops as often as those turn (local_trips);
 ///  c. where there is machine code and warp_work has an answer: its instructions, stalls, chain and bytes in flight in
 ///     place of the planned ones.
 /// Room for fewer blocks on an SM is never faster. `compiled` without registers says nothing of (a); with nothing that

@@ -233,12 +233,16 @@ struct TensorCores : FragmentSums<Sum, rows, columns, 16> {
     for (int i = 0; i < pairs; ++i) right_words<Right>(part.words[i], tile, warp_column + i * 16, at * step);
   }
   __device__ __forceinline__ void multiply(const LeftPart& left, const RightPart& right) {
+    add_products(left.words, right.words);
+  }
+
+ protected:
+  __device__ __forceinline__ void add_products(const u32 (&left)[across][4], const u32 (&right)[pairs][4]) {
 #pragma unroll
     for (int i = 0; i < across; ++i) {
 #pragma unroll
       for (int j = 0; j < pairs * 2; ++j)
-        Mma::multiply(this->sums[i][j], left.words[i], right.words[j / 2][j % 2 * 2],
-                      right.words[j / 2][j % 2 * 2 + 1]);
+        Mma::multiply(this->sums[i][j], left[i], right[j / 2][j % 2 * 2], right[j / 2][j % 2 * 2 + 1]);
     }
   }
 };
@@ -277,20 +281,10 @@ struct Tf32Cores : TensorCores<MmaTf32, Left, Right, Sum, rows, columns> {
     const SplitWords<Base::across> left_words(left.words);
     const SplitWords<Base::pairs> right_words(right.words);
     if constexpr (products == 3) {
-      add_products(left_words.rest, right_words.big);
-      add_products(left_words.big, right_words.rest);
+      this->add_products(left_words.rest, right_words.big);
+      this->add_products(left_words.big, right_words.rest);
     }
-    add_products(left_words.big, right_words.big);
-  }
-
- private:
-  __device__ __forceinline__ void add_products(const u32 (&left)[Base::across][4], const u32 (&right)[Base::pairs][4]) {
-#pragma unroll
-    for (int i = 0; i < Base::across; ++i) {
-#pragma unroll
-      for (int j = 0; j < Base::pairs * 2; ++j)
-        MmaTf32::multiply(this->sums[i][j], left[i], right[j / 2][j % 2 * 2], right[j / 2][j % 2 * 2 + 1]);
-    }
+    this->add_products(left_words.big, right_words.big);
   }
 };
 

@@ -10,7 +10,6 @@
 namespace stitch {
 
 // ---- keys: integers in the order of the values; NaN is the greatest, and -0 is +0
-// ------------------------------------
 
 template <class U>
 __device__ __forceinline__ U ordered_float(U bits, U infinity) {
@@ -77,7 +76,6 @@ STITCH_ORDERED_FLOAT(f64, u64, 0x7ff0000000000000ull, __double_as_longlong(x),
 #undef STITCH_ORDERED_FLOAT
 
 // ---- words: a key and a place, with a bit below the place for the sign of a zero
-// -------------------------------------
 
 struct alignas(16) KeyAndPlace {
   u64 key;
@@ -88,7 +86,6 @@ template <class SortWord>
 struct SortWords;
 template <>
 struct SortWords<u32> {
-  static constexpr int place_bits = 16;
   __device__ static __forceinline__ u32 make(u32 key, u32 low) { return (key << 16) | low; }
   __device__ static __forceinline__ u32 last(u32 low) { return 0xffff0000u | low; }
   __device__ static __forceinline__ u32 key(u32 word) { return word >> 16; }
@@ -158,7 +155,6 @@ __device__ __forceinline__ T value_of(const SortWord& word) {
 }
 
 // ---- the network
-// -----------------------------------------------------------------------------------------------------
 
 constexpr int sort_bits(int n) { return n <= 1 ? 0 : 1 + sort_bits(n / 2); }
 

@@ -30,7 +30,7 @@ int dense_rate(const ContractionProblem& problem, const DeviceSpec& device) {
       return products == 0 || device.compute_major < 8 ? 0
                                                        : static_cast<int>(device.tensor.f16 * tf32_share / products);
     }
-    case DType::f64: return device.tensor.f64 > device.fp64_lanes_per_sm ? device.tensor.f64 : 0;
+    case DType::f64: return device.has_fast_f64_tensor_cores() ? device.tensor.f64 : 0;
     default: return 0;
   }
 }

@@ -1,14 +1,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <optional>
 #include <vector>
 
+#include "graph/literal.h"
 #include "graph/reference/evaluate.h"
 #include "graph/sorting.h"
 #include "import/hlo/attribute.h"
@@ -135,9 +134,7 @@ bool is_order(const std::vector<Answer>& answers, bool descending, bool total) {
 }
 
 Tensor element_of_bits(DType dtype, std::uint64_t bits) {
-  std::array<std::byte, sizeof(bits)> bytes;
-  std::memcpy(bytes.data(), &bits, sizeof(bits));
-  return graph::tensor_from_bytes({dtype, {}}, graph::Box::whole({}), std::span(bytes).first(graph::byte_size(dtype)));
+  return graph::tensor_from_bytes({dtype, {}}, graph::Box::whole({}), graph::scalar_of(dtype, bits).data);
 }
 
 /// Bits of zero, of one, of a number of the middle, and of what the comparator's constants are.
@@ -147,11 +144,9 @@ std::vector<std::uint64_t> bases_of(const Graph& comparator, DType dtype) {
   if (graph::is_floating(dtype)) bases.push_back((std::uint64_t{1} << (bits - 2)) | 1);
   for (const graph::Node& node : comparator.nodes()) {
     if (node.op != Op::constant) continue;
-    const auto& data = node.as<graph::ConstantAttributes>().data;
-    if (data.size() != static_cast<std::size_t>(graph::byte_size(dtype))) continue;
-    std::uint64_t constant = 0;
-    std::memcpy(&constant, data.data(), data.size());
-    bases.push_back(constant);
+    const auto& constant = node.as<graph::ConstantAttributes>();
+    if (graph::byte_size(constant.type.dtype) == graph::byte_size(dtype) && constant.type.elements() > 0)
+      bases.push_back(graph::element_bits(constant, 0));
   }
   return bases;
 }

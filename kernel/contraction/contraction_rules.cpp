@@ -212,9 +212,7 @@ std::optional<ContractionInstruction> instruction_of(int warps, const Problem& p
   std::optional<ContractionInstruction> found;
   for (const InstructionInfo& row : instruction_table()) {
     if (row.warps != warps || capability < row.since || capability > row.until) continue;
-    // Some GPUs have tensor cores for f64 that are no faster than its multiply-adds.
-    if (row.instruction == ContractionInstruction::mma_m16n8k4_f64 && device.tensor.f64 <= device.fp64_lanes_per_sm)
-      continue;
+    if (row.instruction == ContractionInstruction::mma_m16n8k4_f64 && !device.has_fast_f64_tensor_cores()) continue;
     if (row.takes(types)) found = row.instruction;
   }
   return found;

@@ -12,6 +12,7 @@
 #include "kernel/loop/row_split.h"
 #include "kernel/loop/step_inputs.h"
 #include "kernel/structure/contraction.h"
+#include "kernel/structure/phase_assignment.h"
 
 namespace stitch::kernel {
 namespace {
@@ -271,9 +272,7 @@ class StepBuilder {
   /// Whether a value takes arithmetic; what is only moved or widened is read where it lies.
   [[nodiscard]] bool is_computed(Value value) const {
     const Node& node = out_.graph().node(value.node);
-    if (graph::reduced_dimensions(node) || node.op == Op::scan || node.op == Op::associative_scan ||
-        node.op == Op::sort)
-      return true;
+    if (graph::reduced_dimensions(node) || walks_lines(node.op)) return true;
     if (graph::is_elementwise(node.op) && node.op != Op::convert) return true;
     return !node.operands.empty() && is_computed(node.operands[0]);
   }

@@ -11,8 +11,7 @@ namespace {
 /// thread has registers for all that it needs of a tensor.
 std::vector<ItemId> choose_lasting(const GroupStructure& structure, const GroupProgram& group, int threads) {
   std::vector<ItemId> lasting;
-  const Anchor::Kind kind = structure.anchors[0].kind;
-  if (kind == Anchor::Kind::scan || kind == Anchor::Kind::sort || kind == Anchor::Kind::scatter) return lasting;
+  if (structure.anchors[0].has_own_loops()) return lasting;
   constexpr std::int64_t most = 255, for_the_rest = 80, of_an_sm = 65536;  // registers
   std::int64_t budget = std::min(most, of_an_sm / threads) - for_the_rest;
   const ScalarProgram& program = *structure.program;

@@ -70,8 +70,7 @@ Status choose_ahead(const GroupStructure& structure, GroupProgram& group, const 
     return make_error(ErrorKind::constraint, "{} stages of loads in registers, at most {}", group.mapping.stages,
                       most_stages);
   if (schedule.rows > 0) return make_error(ErrorKind::constraint, "a turn of a recurrent kernel has no next row");
-  const Anchor::Kind kind = structure.anchors[0].kind;
-  if (kind == Anchor::Kind::scan || kind == Anchor::Kind::sort || kind == Anchor::Kind::scatter)
+  if (structure.anchors[0].has_own_loops())
     return make_error(ErrorKind::constraint, "scans, sorts and scatters have loops of their own");
   bool any = false;
   if (group.inner_loops.empty()) {

@@ -46,13 +46,9 @@ bool is_same_load(const ScalarProgram& a, const Item& x, const ScalarProgram& b,
          x.axes == y.axes && is_same(a, x.index, b, y.index);
 }
 
-/// Whether the group's threads load in the loops and registers of its mapping: scans, sorts and scatters have loops of
-/// their own.
+/// Whether the group's threads load in the loops and registers of its mapping.
 bool takes_any_mapping(const GroupStructure& group) {
-  return std::ranges::none_of(group.anchors, [](const Anchor& anchor) {
-    return anchor.kind == Anchor::Kind::scan || anchor.kind == Anchor::Kind::sort ||
-           anchor.kind == Anchor::Kind::scatter;
-  });
+  return std::ranges::none_of(group.anchors, &Anchor::has_own_loops);
 }
 
 /// Whether an input's element is loaded wherever the axes are in range.

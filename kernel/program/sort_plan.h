@@ -20,8 +20,8 @@ struct SortPlan {
   std::int64_t threads = 1, elements = 1;
   std::int64_t lines = 1;  ///< that a block sorts side by side
   Word word = Word::u64;
-  std::int64_t pitch =
-      0;  ///< words of a line in shared memory, those that keep banks apart included; 0: none is needed
+  /// Words of a line in shared memory, those that keep banks apart included; 0: none is needed.
+  std::int64_t pitch = 0;
 
   [[nodiscard]] int word_bytes() const { return word == Word::u32 ? 4 : word == Word::u64 ? 8 : 16; }
   /// A power of two, not below the length.

@@ -1,10 +1,11 @@
 #include "kernel/rewrite/small_selection.h"
 
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <vector>
 
+#include "graph/infer_checks.h"
+#include "graph/literal.h"
 #include "graph/passes/conversions.h"
 #include "graph/reduce_kind.h"
 #include "kernel/rewrite/rewriting.h"
@@ -21,11 +22,6 @@ using graph::Op;
 using graph::ReduceKind;
 using graph::SortAttributes;
 using graph::Value;
-
-Dims without(Dims dims, std::int64_t dimension) {
-  dims.erase(dims.begin() + dimension);
-  return dims;
-}
 
 class SmallSelection {
  public:
@@ -112,15 +108,6 @@ class SmallSelection {
     }
   }
 
-  static double lowest_of(DType dtype, bool descending) {
-    const int bits = 8 * graph::byte_size(dtype);
-    if (dtype == DType::f8e4m3) return -448;
-    if (graph::is_floating(dtype)) return -std::numeric_limits<double>::infinity();
-    if (graph::is_unsigned_integer(dtype)) return descending ? 0 : static_cast<double>((std::uint64_t{1} << bits) - 1);
-    const auto half = static_cast<double>(std::uint64_t{1} << (bits - 1));
-    return descending ? -half : half - 1;
-  }
-
   Value spread(Value x, const Dims& dims, std::int64_t dimension) {
     Dims mapping;
     for (std::int64_t d = 0; d < std::ssize(dims); ++d) {
@@ -137,12 +124,12 @@ class SmallSelection {
     const Node& node = kernel_.node(id);
     const auto& a = node.as<SortAttributes>();
     const graph::TensorType type = kernel_.type(node.operands[0]);
-    const Dims rows = without(type.dims, a.dimension);
-    const double lowest = lowest_of(type.dtype, a.descending);
+    const Dims rows = graph::without(type.dims, {a.dimension});
+    const ReduceKind kind = a.descending ? ReduceKind::max : ReduceKind::min;
+    const double lowest = graph::element(graph::scalar_of(type.dtype, graph::identity_bits(kind, type.dtype)), 0);
     const bool may_run_out = !graph::is_floating(type.dtype) || !is_never_negative(node.operands[0]);
     const Value place = graph_.add(Op::iota, {}, graph::IotaAttributes{{DType::s32, type.dims}, a.dimension});
-    const graph::ArgReduceAttributes extreme{a.descending ? ReduceKind::max : ReduceKind::min, a.dimension, DType::s32,
-                                             false};
+    const graph::ArgReduceAttributes extreme{kind, a.dimension, DType::s32, false};
     Parts values{a.dimension, {}}, places{a.dimension, {}};
     Value left = graph_.at(node.operands[0]), places_left = place;
     for (std::int64_t i = 0; i < a.count; ++i) {
@@ -193,7 +180,7 @@ class SmallSelection {
     if (found != parts_.end() && found->second.dimension == dimension) return found->second.elements[i];
     const Node& node = kernel_.node(value.node);
     const Dims& dims = kernel_.type(value).dims;
-    const Dims rows = without(dims, dimension);
+    const Dims rows = graph::without(dims, {dimension});
     if (node.op == Op::broadcast) {
       Dims mapping = node.as<graph::BroadcastAttributes>().mapping;
       if (!std::ranges::count(mapping, dimension)) {

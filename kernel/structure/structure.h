@@ -51,6 +51,9 @@ struct Anchor {
   AxisSet reduced;
   graph::Op combiner = graph::Op::reduce;  ///< reduce, partial: that, arg_reduce or max_exp_sum
   int sweep = 0;                           ///< sweep of the group in which it is computed
+
+  /// Its threads load and store in loops of its own, not in those and the registers of the group's mapping.
+  [[nodiscard]] bool has_own_loops() const { return kind == Kind::scan || kind == Kind::sort || kind == Kind::scatter; }
 };
 
 /// A set of anchors that share one iteration space and one mapping: the design's group.

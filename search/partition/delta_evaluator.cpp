@@ -4,6 +4,8 @@
 #include <map>
 #include <set>
 
+#include "kernel/structure/phase_assignment.h"
+
 namespace stitch::search {
 
 using graph::NodeId;
@@ -65,9 +67,7 @@ DeltaEvaluator::Features DeltaEvaluator::features(const VertexSet& pattern) cons
           std::find_if(reductions.begin(), reductions.end(), [&](const auto& r) { return r.first == own; });
       if (found == reductions.end()) reductions.emplace_back(own, graph.type(node.operands[0]).bytes());
     }
-    const bool stored_only =
-        node.op == Op::scan || node.op == Op::associative_scan || node.op == Op::sort || node.op == Op::scatter;
-    if (used_inside && stored_only) f.phases += 1;
+    if (used_inside && kernel::is_stored_only(node.op)) f.phases += 1;
   }
   f.bytes_saved = separate - together;
   f.launches_saved = f.operators - 1;

@@ -212,10 +212,7 @@ class Enumerator {
   /// Whether a loop may have loads that can be made a turn ahead: of something that changes along it. Of what is copied
   /// to shared memory all turns of a loop are on their way as it is.
   [[nodiscard]] bool loads_in_loop(const kernel::GroupMapping& mapping) const {
-    const kernel::Anchor::Kind kind = group_.anchors[0].kind;  // scans, sorts and scatters have loops of their own
-    if (options_.one_tile || kind == kernel::Anchor::Kind::scan || kind == kernel::Anchor::Kind::sort ||
-        kind == kernel::Anchor::Kind::scatter)
-      return false;
+    if (options_.one_tile || group_.anchors[0].has_own_loops()) return false;
     kernel::AxisSet looped;
     for (int a = 0; a < axis_count(); ++a) {
       if (mapping.axes[a].at(kernel::Level::loop) > 1) looped.insert(a);
