@@ -65,6 +65,12 @@ void LoadEmitter::emit_hoisted(ItemId id) {
   out_.close(out_.depth() - depth);
 }
 
+void LoadEmitter::emit_uniform(const std::vector<bool>& wanted) {
+  for (ItemId id = 0; id < std::ssize(wanted); ++id) {
+    if (wanted[id]) emit_uniform(id);
+  }
+}
+
 void LoadEmitter::emit_run(ItemId id, std::string_view suffix) {
   const std::string target = items_.registers(id, false, suffix);
   if (!axes_.has_vector(scope_.program.at(id).axes)) {

@@ -30,6 +30,8 @@ class LoadEmitter {
 
   /// A value of which a thread has one: "const f32 add_4 = …;".
   void emit_uniform(kernel::ItemId id);
+  /// The same of all that are wanted, by item (kernel::needed_by).
+  void emit_uniform(const std::vector<bool>& wanted);
   /// Loads the thread's run along the vector axis into name[…][0..vector); with a suffix into the array of that name.
   void emit_run(kernel::ItemId id, std::string_view suffix = "");
   /// Declares what is kept between sweeps: an array of registers, or a thread's place in shared memory.

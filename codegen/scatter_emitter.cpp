@@ -39,23 +39,6 @@ bool ScatterEmitter::tests_by_warp() const {
   return lanes == 32 && hit_lanes == 1;
 }
 
-/// Items come behind those that they need. A chain of them may be longer than a stack is deep.
-std::vector<bool> ScatterEmitter::needed_by(ItemId root) const {
-  std::vector<bool> needed(scope_.program.items().size(), false);
-  needed[root] = true;
-  for (ItemId id = root; id >= 0; --id) {
-    if (!needed[id]) continue;
-    for (const ItemId each : kernel::dependencies(scope_.program, id)) needed[each] = true;
-  }
-  return needed;
-}
-
-void ScatterEmitter::emit_items(const std::vector<bool>& wanted) {
-  for (ItemId id = 0; id < std::ssize(wanted); ++id) {
-    if (wanted[id]) loads_.emit_uniform(id);
-  }
-}
-
 /// Loops over the elements of the result that a thread has.
 void ScatterEmitter::open_elements() {
   loops_.open_register_loops(result_axes_);
@@ -81,7 +64,7 @@ void ScatterEmitter::emit_totals() {
   out_.line("{} total{};", type_, axes_.dims(result_axes_));
   const int depth = out_.depth();
   open_elements();
-  emit_items(needed_by(operand_));
+  loads_.emit_uniform(kernel::needed_by(scope_.program, operand_));
   out_.line("{} = static_cast<{}>({});", total(), type_, items_.value(operand_, false));
   out_.close(out_.depth() - depth);
 }
@@ -90,14 +73,14 @@ void ScatterEmitter::emit_totals() {
 void ScatterEmitter::emit_update() {
   const int depth = out_.depth();
   open_elements();
-  std::vector<bool> wanted = needed_by(update_);
+  std::vector<bool> wanted = kernel::needed_by(scope_.program, update_);
   if (!by_warp_) {
-    const std::vector<bool> for_hits = needed_by(hits_);
-    emit_items(for_hits);
+    const std::vector<bool> for_hits = kernel::needed_by(scope_.program, hits_);
+    loads_.emit_uniform(for_hits);
     out_.open("if ({})", items_.value(hits_, false));
     for (ItemId id = 0; id < std::ssize(wanted); ++id) wanted[id] = wanted[id] && !for_hits[id];
   }
-  emit_items(wanted);
+  loads_.emit_uniform(wanted);
   const std::string term = fmt::format("static_cast<{}>({})", type_, items_.value(update_, false));
   if (scatter_.combiner == graph::ReduceKind::replace) {
     out_.line("{} = {};", total(), term);
@@ -118,7 +101,7 @@ void ScatterEmitter::emit_updates_by_warp() {
   out_.open("if ({})",
             both(fmt::format("{} < {}", first, updates_), axes_.range_guard(result_axes_ - lane_axes, false)));
   out_.line("const int {} = {};", axes_.name(batch_), first);
-  emit_items(needed_by(hits_));
+  loads_.emit_uniform(kernel::needed_by(scope_.program, hits_));
   out_.line("hit = {};", items_.value(hits_, false));
   out_.close();
   out_.open("for (unsigned hits = __ballot_sync(0xffffffffu, hit); hits != 0; hits &= hits - 1)");

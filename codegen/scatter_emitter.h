@@ -19,9 +19,6 @@ class ScatterEmitter {
 
  private:
   [[nodiscard]] bool tests_by_warp() const;
-  /// By item: whether computing `root` needs it.
-  [[nodiscard]] std::vector<bool> needed_by(kernel::ItemId root) const;
-  void emit_items(const std::vector<bool>& wanted);
   void open_elements();
   void emit_totals();
   void emit_update();

@@ -76,18 +76,6 @@ void SortEmitter::emit_place(const std::string& place) {
   }
 }
 
-void SortEmitter::emit_items(ItemId root) {
-  std::vector<bool> wanted(scope_.program.items().size(), false);
-  wanted[root] = true;
-  for (ItemId id = root; id >= 0; --id) {
-    if (!wanted[id]) continue;
-    for (const ItemId needed : kernel::dependencies(scope_.program, id)) wanted[needed] = true;
-  }
-  for (const ItemId id : scope_.program.item_ids()) {
-    if (wanted[id]) loads_.emit_uniform(id);
-  }
-}
-
 void SortEmitter::emit_keys() {
   const graph::DType dtype = scope_.graph.type(node_.operands[0]).dtype;
   const std::string_view word = word_type(plan_.word);
@@ -95,7 +83,7 @@ void SortEmitter::emit_keys() {
   const int depth = out_.depth();
   open_words(plan_.elements);
   emit_place(fills ? fmt::format("(at < {} ? at : 0)", plan_.length) : "at");
-  emit_items(anchor_.items[0]);
+  loads_.emit_uniform(kernel::needed_by(scope_.program, anchor_.items[0]));
   const std::string key = fmt::format("sort_word<{}, {}>(narrow<{}>(static_cast<{}>({})), at)", word,
                                       node_.as<graph::SortAttributes>().descending, storage_type(dtype),
                                       compute_type(dtype), items_.value(anchor_.items[0], false));
@@ -137,7 +125,7 @@ void SortEmitter::emit_result(std::size_t buffer) {
   out_.line("const int place = place_of(words[r]);");
   emit_place("place");
   const ItemId item = anchor_.items[1 + buffer];
-  emit_items(item);
+  loads_.emit_uniform(kernel::needed_by(scope_.program, item));
   out_.line("*to{} = narrow<{}>(static_cast<{}>({}));", buffer, storage_type(dtype), compute_type(dtype),
             items_.value(item, false));
   out_.close();

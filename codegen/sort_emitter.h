@@ -24,8 +24,6 @@ class SortEmitter {
   void open_words(std::int64_t words);
   /// Names the axes of the line where the element at `place` is.
   void emit_place(const std::string& place);
-  /// Computes what `root` is made of.
-  void emit_items(kernel::ItemId root);
   void emit_keys();
   void emit_results();
   void emit_result(std::size_t buffer);

@@ -15,6 +15,17 @@ std::vector<ItemId> dependencies(const ScalarProgram& program, ItemId id) {
   return needed;
 }
 
+// Items come behind those that they need. A chain of them may be longer than a stack is deep.
+std::vector<bool> needed_by(const ScalarProgram& program, ItemId root) {
+  std::vector<bool> needed(program.items().size(), false);
+  needed[root] = true;
+  for (ItemId id = root; id >= 0; --id) {
+    if (!needed[id]) continue;
+    for (const ItemId each : dependencies(program, id)) needed[each] = true;
+  }
+  return needed;
+}
+
 bool is_inline(const ScalarProgram& program, ItemId id) {
   const Item& item = program.at(id);
   if (item.kind == Item::Kind::literal || item.kind == Item::Kind::index || item.kind == Item::Kind::in_range) {

@@ -9,6 +9,8 @@ namespace stitch::kernel {
 
 /// Items that an item reads: operands, guard, and what its index expressions need.
 std::vector<ItemId> dependencies(const ScalarProgram& program, ItemId item);
+/// By item, whether computing `root` takes it; itself included.
+std::vector<bool> needed_by(const ScalarProgram& program, ItemId root);
 
 /// Index arithmetic and range tests on it: written where they are used instead of being computed once and named.
 bool is_inline(const ScalarProgram& program, ItemId item);
