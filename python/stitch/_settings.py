@@ -18,6 +18,7 @@ _NUMBERS = {
     "device_id": ("GPUs", 0, 1023),
     "programs": ("programs", 1, 1 << 20),
 }
+_TEXTS = {"server": "an address", "lock": "a file's path"}
 # What a file may say for all front ends; a table of a front end's name takes what that has.
 _COMMON = (
     "budget_seconds", "deadline_ms", "device", "disable", "effort", "improve", "max_workspace_bytes", "server",
@@ -29,6 +30,7 @@ _VARIABLES = {
     "effort": "STITCH_EFFORT",
     "budget_seconds": "STITCH_BUDGET_SECONDS",
     "max_workspace_bytes": "STITCH_MAX_WORKSPACE_BYTES",
+    "lock": "STITCH_LOCK",
 }
 EFFORTS = ("none", "quick", "full")
 
@@ -63,8 +65,10 @@ def checked(settings: type, choices: dict, name: str, value, origin: str):
     elif name in choices and value not in choices[name]:
         near = nearest(str(value), choices[name])
         raise ValueError(f"{origin}: {value!r} is none of {', '.join(choices[name])}{near}")
-    elif name == "server" and value is not None and not isinstance(value, str):
-        raise ValueError(f"{origin}: expected an address, found {value!r}")
+    elif name == "lock" and isinstance(value, os.PathLike):
+        value = os.fspath(value)
+    elif name in _TEXTS and value is not None and not isinstance(value, str):
+        raise ValueError(f"{origin}: expected {_TEXTS[name]}, found {value!r}")
     return value
 
 

@@ -23,9 +23,9 @@ x = torch.randn(2, 5, 16)
 """
 
 
-def elsewhere(script: str, *arguments, tmp_path) -> str:
-    """What a script prints in a fresh process that has no server."""
-    environment = {**os.environ, "STITCH_SERVER": f"unix://{tmp_path}/nobody.sock"}
+def elsewhere(script: str, *arguments, tmp_path, server="unix://{}/nobody.sock", **variables) -> str:
+    """What a script prints in a fresh process that has no server (`server=None`: the session's)."""
+    environment = {**os.environ, **variables, **({"STITCH_SERVER": server.format(tmp_path)} if server else {})}
     done = subprocess.run(
         [sys.executable, "-c", COMMON + script, *map(str, arguments)], env=environment, capture_output=True, text=True
     )

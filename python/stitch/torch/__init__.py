@@ -26,9 +26,9 @@ from torch.utils.checkpoint import CheckpointPolicy
 from .. import errors
 from . import _artifacts, _decompositions, _document, _partition, _report, _runtime
 from ._options import Settings, list_mode_options, list_options, settings_of
-from ._runtime import wait
+from ._runtime import wait, write_lock
 
-__all__ = ["backend", "list_mode_options", "list_options", "report", "reset", "wait"]
+__all__ = ["backend", "list_mode_options", "list_options", "report", "reset", "wait", "write_lock"]
 
 
 def report() -> dict:
@@ -98,6 +98,9 @@ def _compile(graph_module: torch.fx.GraphModule, settings: Settings):
     for name, module in modules.items():
         pieces.append(_runtime.Piece(module, settings, device))
         setattr(graph_module, name, pieces[-1])
+    if settings.lock is not None and settings.fallback == "error":
+        for piece in pieces:
+            piece.check_lock()
     end = time.monotonic() + settings.deadline_ms / 1000
     for piece in pieces:
         piece.ready(max(0.0, end - time.monotonic()))

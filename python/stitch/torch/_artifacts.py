@@ -17,7 +17,7 @@ from torch._dynamo.aot_compile_types import GraphModuleSerializableCallable, Ser
 from torch.compiler._cache import CacheArtifact, CacheArtifactFactory, CacheArtifactManager
 
 from .. import _native, errors
-from . import _report
+from . import _locks, _report
 
 KIND = "stitch"
 
@@ -42,22 +42,19 @@ def key_of(document: str, target: str, constraints: str) -> str:
     return hashlib.sha256(json.dumps([document, target, constraints]).encode()).hexdigest()
 
 
-def content_of(plan) -> bytes | None:
-    """What is saved of a plan; None where its code cannot be had, which is no reason not to run it."""
+def content_of(plan) -> bytes:
+    """What is saved of a plan. Errors: where its code cannot be had."""
     info = plan.info
     named = {name: info[name] for name in ("id", "fragment", "label", "launches", "bytes", "predicted_us")}
     named["workspace_bytes"] = info["workspace_bytes"]
-    try:
-        return json.dumps(named).encode() + b"\n" + plan.to_program()
-    except errors.Error as error:
-        _report.log.info("plan %s is not saved: %s", info["id"], error)
-        return None
+    return json.dumps(named).encode() + b"\n" + plan.to_program()
 
 
 class SavedPlan:
     """A plan that was saved: it runs without server and compiler, and no better one takes its place."""
 
     def __init__(self, content: bytes, device: str, ordinal: int):
+        self.content = content
         head, _, document = content.partition(b"\n")
         try:
             self.info = json.loads(head)
@@ -65,6 +62,10 @@ class SavedPlan:
             raise errors.CorruptError("a saved plan does not say what it is") from error
         self._program = _native.Program(document, device, ordinal)
         self.run, self.launch = self._program.run, self._program.launch
+
+    def lock(self) -> str:
+        """Id and hashes of code, as a lock has them."""
+        return _locks.text_of(self._program)
 
 
 def find(key: str, place: tuple, max_workspace_bytes: int | None) -> SavedPlan | None:
@@ -154,6 +155,8 @@ class AheadOfTime(SerializableCallable):
 
         state = pickle.loads(data)  # PyTorch's file is pickled as a whole
         _loaded.update(state["plans"])
+        if lock := state["settings"]["lock"]:
+            state["settings"]["lock"] = _locks.Lock(**lock)
         graph = GraphPickler.loads(state["graph"], FakeTensorMode(shape_env=ShapeEnv()))
         graph.recompile()
         return cls(graph, Settings(**state["settings"]))

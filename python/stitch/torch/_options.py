@@ -3,6 +3,7 @@
 import dataclasses
 
 from .._settings import EFFORTS, checked, given, nearest
+from . import _locks
 
 # PyTorch's words, as options. What they say of CUDA graphs is about who makes these: none is made here.
 MODES = {
@@ -36,10 +37,16 @@ class Settings:
     """Equal inputs give equal bits; so do plans under torch.use_deterministic_algorithms(True)."""
     batch_invariant: bool = False
     """A row's bits do not depend on how many rows there are."""
+    precision: str = "default"
+    """"eager": every operator's result is rounded to its type, as PyTorch's kernels round it; chains of element-wise
+    operators have eager's bits. "default": values stay wider between operators, which is faster and mostly nearer to the
+    exact result."""
     max_workspace_bytes: int | None = None
     """Plans that need more memory beside their inputs and results are not taken: PyTorch runs these operators."""
     server: str | None = None
     """Address of a stitchd; by default $STITCH_SERVER, else the user's own, started where none answers."""
+    lock: str | None = None
+    """A file of `stitch.torch.write_lock`: pieces run no other plans than those that it names; PyTorch runs the rest."""
     buckets: int = 16
     """How many plans a part of a graph may have for extents that change from call to call (dynamic shapes)."""
     disable: bool = False
@@ -48,16 +55,20 @@ class Settings:
     @property
     def tuned(self) -> str:
         """The effort, all said of it."""
-        return self.effort if self.improve else "none"
+        return self.effort if self.improve and self.lock is None else "none"
 
     @property
     def constraints(self) -> str:
         """On results of our kernels, as `stitch.plan` takes them."""
-        wanted = {"deterministic": self.deterministic, "batch_invariant": self.batch_invariant}
+        wanted = {
+            "deterministic": self.deterministic,
+            "batch_invariant": self.batch_invariant,
+            "eager_precision": self.precision == "eager",
+        }
         return ",".join(name for name, asked in wanted.items() if asked)
 
 
-_CHOICES = {"device": ("auto", "emulated"), "fallback": ("eager", "error"), "effort": EFFORTS}
+_CHOICES = {"device": ("auto", "emulated"), "fallback": ("eager", "error"), "effort": EFFORTS, "precision": ("default", "eager")}
 
 
 def list_options() -> list[str]:
@@ -77,10 +88,12 @@ def _mode(mode: str) -> str:
 
 
 def settings_of(mode: str | None, options: dict | None) -> Settings:
-    """Reads environment and file now, not when the package is imported. Errors: ValueError, naming the nearest."""
+    """Reads environment, file and lock now, not when the package is imported. Errors: ValueError, naming the nearest;
+    those of `_locks.read`."""
     asked = {} if mode is None else list_mode_options(mode)
     for name, value in (options or {}).items():
         if name not in list_options():
             raise ValueError(f"stitch has no option {name!r}{nearest(name, list_options())}; it has {list_options()}")
         asked[name] = checked(Settings, _CHOICES, name, value, f"option {name!r}")
-    return Settings(**{**given(Settings, _CHOICES, "torch"), **asked})
+    settings = Settings(**{**given(Settings, _CHOICES, "torch"), **asked})
+    return settings if settings.lock is None else dataclasses.replace(settings, lock=_locks.read(settings.lock))

@@ -11,7 +11,7 @@ import weakref
 import torch
 
 from .. import _native, _server, _tuning, errors
-from . import _artifacts, _document, _report, _rows, _shapes
+from . import _artifacts, _document, _locks, _report, _rows, _shapes
 
 _FETCH_MS = 60_000
 _ATTEMPTS = 10
@@ -45,6 +45,7 @@ class Slot:
         self.plan = None
         self.launches = self.bytes = 0
         self.content = None  # what is saved of the plan
+        self.refusal = None  # why there is no plan
         self.recorded = True  # whether PyTorch has that
         self.done = threading.Event()
         self.launching = threading.Lock()  # guards what follows
@@ -77,20 +78,28 @@ class Slot:
 
     def _fill(self, document: str, settings, device: torch.device, constraints: str) -> None:
         try:
-            place = ("cuda", device.index or 0) if device.type == "cuda" else ("emulated", 0)
-            plan = _artifacts.find(self.key, place, settings.max_workspace_bytes)
+            place = _place(device)
+            if settings.lock is not None:
+                plan = _locked(self.key, document, settings, place, constraints)
+            else:
+                plan = _artifacts.find(self.key, place, settings.max_workspace_bytes)
             if plan is None:
                 plan = _fetch(document, settings, place, constraints)
-                self.content = _artifacts.content_of(plan)
+                self.content = _saved(plan)
             else:
-                self.content = _artifacts._loaded[self.key]
+                self.content = plan.content
             self.launches, self.bytes = plan.info["launches"], plan.info["bytes"]
             self.recorded = False
             self.plan = plan
         except errors.Unavailable as error:
+            self.refusal = error
             _dead[settings.server] = time.monotonic()
             _report.failed("unavailable", str(error))
+        except _locks.Differs as error:
+            self.refusal = error
+            _report.failed(f"lock: {self.key}", str(error))
         except errors.Error as error:
+            self.refusal = error
             _report.failed(f"plan: {error.kind}", f"no plan: {error}")
         except Exception as error:  # a fault of ours must not end the pool's thread unheard
             _report.failed("plan: internal", f"no plan: {type(error).__name__}: {error}")
@@ -104,7 +113,39 @@ class Slot:
             _artifacts.record(self.key, self.content)
 
 
-def _fetch(document: str, settings, place: tuple, constraints: str):
+def _place(device: torch.device) -> tuple:
+    return ("cuda", device.index or 0) if device.type == "cuda" else ("emulated", 0)
+
+
+def _saved(plan) -> bytes | None:
+    """What is saved of a plan; None where its code cannot be had, which is no reason not to run it."""
+    try:
+        return _artifacts.content_of(plan)
+    except errors.Error as error:
+        _report.log.info("plan %s is not saved: %s", plan.info["id"], error)
+        return None
+
+
+def _locked(key: str, document: str, settings, place: tuple, constraints: str) -> _artifacts.SavedPlan:
+    """The plan that the lock names, opened as if it had been saved: no other takes its place. Errors: Differs."""
+    lock = settings.lock
+    wanted = lock.locked(key, document)
+    plan = _artifacts.find(key, place, settings.max_workspace_bytes)
+    if plan is None or plan.lock() != wanted.text:
+        try:
+            content = _artifacts.content_of(_fetch(document, settings, place, constraints, wanted.plan))
+            plan = _artifacts.SavedPlan(content, *place)
+        except errors.PlanMissing as error:
+            raise lock.differs(key, document, f"no plan of that id ({error})") from error
+        except errors.Unavailable:
+            if plan is None:
+                raise
+    if plan.lock() != wanted.text:
+        raise lock.differs(key, document, f"'{plan.lock()}'")
+    return plan
+
+
+def _fetch(document: str, settings, place: tuple, constraints: str, plan_id: str = ""):
     if time.monotonic() - _dead.get(settings.server, -_RETRY_SECONDS) < _RETRY_SECONDS:
         raise errors.Unavailable("the server did not answer a moment ago")
     fragment = _native.read_aten(document)
@@ -112,11 +153,10 @@ def _fetch(document: str, settings, place: tuple, constraints: str):
     # A look-up begins what is tuned in the background; where it is to be more, or to end, that is asked for by itself.
     asks = settings.tuned == "full" or (settings.tuned == "quick" and settings.budget_seconds > 0)
     improve = settings.tuned == "quick" and not asks
+    exact = {"max_workspace_bytes": settings.max_workspace_bytes, **({"plan_id": plan_id} if plan_id else {})}
     for attempt in range(_ATTEMPTS):
         try:
-            plan = client.plan(
-                fragment, *place, _FETCH_MS, improve, constraints, max_workspace_bytes=settings.max_workspace_bytes
-            )
+            plan = client.plan(fragment, *place, _FETCH_MS, improve, constraints, **exact)
             break
         except errors.Timeout:
             if attempt + 1 == _ATTEMPTS:
@@ -134,7 +174,9 @@ def slot(document: str, settings, device: torch.device) -> Slot:
     if torch.are_deterministic_algorithms_enabled():
         settings = dataclasses.replace(settings, deterministic=True)
     constraints = settings.constraints
-    key = (settings.server, settings.device, settings.max_workspace_bytes, device, document, constraints)
+    key = (
+        settings.server, settings.device, settings.max_workspace_bytes, settings.lock, device, document, constraints,
+    )  # fmt: skip
     with _lock:
         found = _slots.get(key)
         # Where no plan came of it, the next compilation asks again.
@@ -168,6 +210,27 @@ def wait(timeout_seconds: float | None = None) -> bool:
         _unfinished.discard(one)
     record()
     return True
+
+
+def write_lock(path, timeout_seconds: float | None = None) -> int:
+    """Waits until all plans that were asked for are there, and writes to a file which plan, and which code, each piece
+    has: text for version control, which the option `lock` takes. How many pieces it has. Errors: Timeout, OSError."""
+    if not wait(timeout_seconds):
+        raise errors.Timeout(f"{path} is not written: plans are on their way after {timeout_seconds} s")
+    with _lock:
+        slots = list(_slots.values())
+    plans = {}
+    for one in slots:
+        if (plan := one.plan) is None:
+            continue
+        if not isinstance(plan, _artifacts.SavedPlan):  # which may have been swapped since it was saved
+            plan = _artifacts.SavedPlan(_artifacts.content_of(plan), *_place(one._wanted[2]))
+        # Of two plans for equal pieces, such as on two GPUs, the better one.
+        plans.setdefault(one.key, []).append((plan.info["predicted_us"], plan.lock()))
+    if missing := len({one.key for one in slots} - plans.keys()):
+        _report.log.warning("%s does not have %d pieces, for which there is no plan", path, missing)
+    _locks.write(path, {key: min(found)[1] for key, found in plans.items()})
+    return len(plans)
 
 
 def _dense(tensor: torch.Tensor) -> torch.Tensor:
@@ -283,6 +346,7 @@ class Piece(torch.nn.Module):
         self._traced = [node.meta["val"] for node in nodes if node.op == "placeholder"]
         self._tensors = [i for i, value in enumerate(self._traced) if isinstance(value, torch.Tensor)]
         self._broken = False
+        self._strict = settings.lock is not None and settings.fallback == "error"
         values = [node.meta.get("val") for node in nodes if node.op != "output"]
         if not _shapes.symbols_of(values):
             self._choose = None
@@ -307,8 +371,14 @@ class Piece(torch.nn.Module):
         info = plan.info
         return {name: info[name] for name in ("id", "fragment", "label", "launches", "bytes", "predicted_us")}
 
-    def ready(self, seconds: float) -> bool:
+    def ready(self, seconds: float | None) -> bool:
         return self._first is None or self._first.slot.done.wait(seconds)
+
+    def check_lock(self) -> None:
+        """Waits for the plan. Errors: where it is not what the lock names, and nothing else may run."""
+        self.ready(None)
+        if self._first is not None and self._first.slot.refusal is not None:
+            raise self._first.slot.refusal
 
     def forward(self, *arguments):
         kernels = self._first if self._choose is None else self._choose(arguments)
@@ -316,6 +386,8 @@ class Piece(torch.nn.Module):
         if slot is None or slot.plan is None or self._broken:
             if slot is not None:
                 slot.ask()
+                if self._strict and slot.refusal is not None:
+                    raise slot.refusal
             _report.count("eager_calls")
             return self.operators(*arguments)
         run, empty = _run_on_host, torch.empty
