@@ -20,11 +20,10 @@ from torch._dynamo.callback import callback_handler
 from torch._dynamo.utils import counters
 from torch._functorch.aot_autograd import make_boxed_func
 from torch._logging import trace_structured
-from torch.fx.graph import _BoxedCodeGen
 from torch.utils.checkpoint import CheckpointPolicy
 
 from .. import errors
-from . import _artifacts, _decompositions, _document, _partition, _report, _runtime
+from . import _artifacts, _decompositions, _document, _inductor, _partition, _report, _runtime
 from ._options import Settings, list_mode_options, list_options, settings_of
 from ._runtime import wait, write_lock
 
@@ -36,7 +35,8 @@ def report() -> dict:
 
     `operators` (without views) are `operators_library` (products, convolutions, attention), `operators_ours` and what
     `fell_back` lists by operator and reason; `share` is ours of the latter two. `kernel_calls` and `eager_calls` count
-    pieces that ran in our kernels and in PyTorch, `launches` and `bytes` what the former launched and moved; `plans`
+    pieces that ran in our kernels and in PyTorch, `inductor_calls` pieces and parts that are not ours as Inductor
+    compiled them, `launches` and `bytes` what the former launched and moved; `plans`
     those that are there, on their way, missing.
     """
     _say_what_is_not_traced()
@@ -86,14 +86,16 @@ def _device_of(tensors) -> torch.device | None:
 
 
 def _compile(graph_module: torch.fx.GraphModule, settings: Settings):
-    """One graph of AOTAutograd's, forward or backward, with pieces of ours in it."""
+    """One graph of AOTAutograd's, forward or backward, with pieces of ours in it. Called as AOTAutograd calls graphs."""
     _report.count("graphs")
     device = _device_of(value for node in graph_module.graph.nodes for value in _document.values_of(node))
     if device is None or (device.type != "cuda" and settings.device == "auto"):
-        return graph_module
+        return _without_ours(graph_module, settings, device)
     modules, reasons = _partition.split(graph_module, device)
     if reasons and settings.fallback == "error":
         _refuse(reasons)
+    if not modules:
+        return _without_ours(graph_module, settings, device)
     pieces = []
     for name, module in modules.items():
         pieces.append(_runtime.Piece(module, settings, device))
@@ -104,9 +106,43 @@ def _compile(graph_module: torch.fx.GraphModule, settings: Settings):
     end = time.monotonic() + settings.deadline_ms / 1000
     for piece in pieces:
         piece.ready(max(0.0, end - time.monotonic()))
+    if settings.fallback == "inductor":
+        for piece in pieces:
+            piece.compile_what_is_dynamic()
+        _compile_rest(graph_module, device)
     _runtime.record()
     _trace(pieces, reasons)
-    return graph_module
+    return _inductor.boxed(graph_module)
+
+
+def _stays_a_call(node) -> bool:
+    """Whether there is nothing to compile in a node."""
+    return not _partition.is_operator(node) or _partition.is_library(node)
+
+
+def _without_ours(graph_module: torch.fx.GraphModule, settings: Settings, device: torch.device | None):
+    """A graph that has nothing of ours."""
+    run = _inductor.boxed(graph_module)
+    if settings.fallback != "inductor" or all(map(_stays_a_call, graph_module.graph.nodes)):
+        return run
+    whole = _inductor.Compiled(graph_module, run, device)
+    whole.compile_now()
+    return whole
+
+
+def _compile_rest(graph_module: torch.fx.GraphModule, device: torch.device) -> None:
+    """What is neither ours nor a library's, with Inductor."""
+    modules = _partition.rest_of(graph_module, _inductor.Support())
+    for node in list(graph_module.graph.nodes):
+        if node.op != "call_module" or node.target not in modules:
+            continue
+        operators = modules[node.target]
+        compiled = _inductor.Compiled(operators, _inductor.boxed(operators), device)
+        compiled.compile_now()
+        setattr(graph_module, node.target, compiled)
+        # As one list, of which the callee is then the only holder.
+        with graph_module.graph.inserting_before(node):
+            node.args = (graph_module.graph.call_function(_inductor.box, tuple(node.args)),)
 
 
 def _trace(pieces: list, reasons: dict) -> None:
@@ -120,25 +156,12 @@ def _trace(pieces: list, reasons: dict) -> None:
     )
 
 
-def _boxed(graph_module: torch.fx.GraphModule):
-    """A graph as AOTAutograd calls it, with one list that the graph's code empties: the graph alone is left to hold what
-    it was given, and frees it after its last use."""
-    graph_module.graph.set_codegen(_BoxedCodeGen())
-    graph_module.recompile()
-
-    def run(arguments: list):
-        return graph_module(arguments)
-
-    run._boxed_call = True
-    return run
-
-
 def _compiler(settings: Settings):
     def compile_graph(graph_module, example_inputs):
         try:
             # AOTAutograd goes on using the graph that it gave us.
             own = torch.fx.GraphModule(graph_module, _copied(graph_module.graph))
-            return _boxed(_compile(own, settings))
+            return _compile(own, settings)
         except Exception as error:
             if settings.fallback == "error":
                 raise
@@ -215,7 +238,8 @@ def backend(graph_module, example_inputs, *, mode=None, options=None):
         _report.failed(
             "device", 'CPU tensors have kernels only on the emulated device (options={"device": "emulated"})'
         )
-        return _artifacts.as_pytorch_runs_it(graph_module)
+        if settings.fallback != "inductor":
+            return _artifacts.as_pytorch_runs_it(graph_module)
     if _artifacts.is_ahead():
         return _compiled_ahead(graph_module, example_inputs, settings)
     return compiled(graph_module, example_inputs, settings)

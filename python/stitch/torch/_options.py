@@ -23,7 +23,8 @@ class Settings:
     """Where CPU tensors' kernels run: "emulated" (Stitch's emulated GPU), or "auto" (nowhere: PyTorch runs them). Those
     of CUDA tensors run on their GPU."""
     fallback: str = "eager"
-    """What runs where Stitch has no kernel: "eager" (PyTorch), or "error" (compilation fails and says what it was)."""
+    """What runs where Stitch has no kernel: "eager" (PyTorch), "inductor" (PyTorch, as Inductor compiles it), or "error"
+    (compilation fails and says what it was)."""
     deadline_ms: int = 0
     """How long compilation waits for plans; those that come later are swapped in between two calls."""
     effort: str = "quick"
@@ -68,7 +69,7 @@ class Settings:
         return ",".join(name for name, asked in wanted.items() if asked)
 
 
-_CHOICES = {"device": ("auto", "emulated"), "fallback": ("eager", "error"), "effort": EFFORTS, "precision": ("default", "eager")}
+_CHOICES = {"device": ("auto", "emulated"), "fallback": ("eager", "inductor", "error"), "effort": EFFORTS, "precision": ("default", "eager")}
 
 
 def list_options() -> list[str]:

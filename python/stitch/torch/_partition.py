@@ -47,8 +47,18 @@ def is_library(node) -> bool:
     return str(node.target).startswith(_LIBRARY)
 
 
+def is_item(node) -> bool:
+    """Whether it takes one of an operator's several results."""
+    return node.op == "call_function" and node.target is operator.getitem and isinstance(node.args[0], torch.fx.Node)
+
+
 def is_view(node) -> bool:
     return node.target is operator.getitem or str(node.target) in _VIEWS
+
+
+def is_operator(node) -> bool:
+    """Whether it computes a tensor."""
+    return node.op == "call_function" and not is_view(node) and not _shapes.is_symbol(node)
 
 
 # So small a part of the bytes that a graph reads, and no larger one, may wait for a piece although it could be freed.
@@ -127,11 +137,12 @@ def _without_long_waits(nodes: list, order: dict, limit: int) -> list:
     return [sorted(group, key=order.__getitem__) for group in groups]
 
 
-def _pieces(graph_module, support: _Support) -> list:
+def _pieces(graph_module, support: OperatorSupportBase) -> list:
     partitioner = CapabilityBasedPartitioner(graph_module, support, allows_single_node_partition=True)
     order = {node: i for i, node in enumerate(graph_module.graph.nodes)}
     pieces = [sorted(part.nodes, key=order.__getitem__) for part in partitioner.propose_partitions()]
-    foreign = [n for n in graph_module.graph.nodes if n.op == "call_function" and not support.is_node_supported({}, n)]
+    calls = [node for node in graph_module.graph.nodes if node.op in ("call_function", "call_module")]
+    foreign = [node for node in calls if not support.is_node_supported({}, node)]
     if not foreign and len(pieces) > 1:  # an optimizer's updates: one fragment, whose kernels are packed
         pieces = [sorted((node for piece in pieces for node in piece), key=order.__getitem__)]
     elif foreign:
@@ -150,7 +161,7 @@ def split(graph_module: torch.fx.GraphModule, device: torch.device):
     pieces = _pieces(graph_module, support)
     ours = {node for piece in pieces for node in piece}
     for node in graph_module.graph.nodes:
-        if node.op != "call_function" or is_view(node) or _shapes.is_symbol(node):
+        if not is_operator(node):
             continue
         _report.count("operators")
         if is_library(node):
@@ -160,7 +171,15 @@ def split(graph_module: torch.fx.GraphModule, device: torch.device):
         elif support.reasons.get(node):
             _report.fell_back(str(node.target), support.reasons[node], _document.where(node))
     reasons = {str(n.target): r for n, r in support.reasons.items() if r and not is_library(n) and not is_view(n)}
+    return _fused(graph_module, pieces, "fused_"), reasons
+
+
+def rest_of(graph_module: torch.fx.GraphModule, support: OperatorSupportBase) -> dict:
+    """Takes what another compiler is to have out of a graph whose pieces of ours are taken out, likewise."""
+    return _fused(graph_module, _pieces(graph_module, support), "rest_")
+
+
+def _fused(graph_module: torch.fx.GraphModule, pieces: list, prefix: str) -> dict:
     before = {name for name, _ in graph_module.named_children()}
-    fuse_by_partitions(graph_module, [dict.fromkeys(piece) for piece in pieces])
-    modules = {name: child for name, child in graph_module.named_children() if name not in before}
-    return modules, reasons
+    fuse_by_partitions(graph_module, [dict.fromkeys(piece) for piece in pieces], prefix)
+    return {name: child for name, child in graph_module.named_children() if name not in before}

@@ -8,7 +8,8 @@ log = logging.getLogger("stitch.torch")
 
 _lock = threading.Lock()
 _COUNTS = (
-    "graphs", "operators", "operators_ours", "operators_library", "kernel_calls", "eager_calls", "launches", "bytes",
+    "graphs", "operators", "operators_ours", "operators_library", "kernel_calls", "eager_calls", "inductor_calls",
+    "launches", "bytes",
 )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ import weakref
 import torch
 
 from .. import _native, _server, _tuning, errors
-from . import _artifacts, _document, _locks, _report, _rows, _shapes
+from . import _artifacts, _document, _inductor, _locks, _report, _rows, _shapes
 
 _FETCH_MS = 60_000
 _ATTEMPTS = 10
@@ -347,6 +347,9 @@ class Piece(torch.nn.Module):
         self._tensors = [i for i, value in enumerate(self._traced) if isinstance(value, torch.Tensor)]
         self._broken = False
         self._strict = settings.lock is not None and settings.fallback == "error"
+        self._inductor = None
+        if settings.fallback == "inductor":
+            self._inductor = _inductor.Compiled(operators, lambda arguments: operators(*arguments), device)
         values = [node.meta.get("val") for node in nodes if node.op != "output"]
         if not _shapes.symbols_of(values):
             self._choose = None
@@ -388,8 +391,7 @@ class Piece(torch.nn.Module):
                 slot.ask()
                 if self._strict and slot.refusal is not None:
                     raise slot.refusal
-            _report.count("eager_calls")
-            return self.operators(*arguments)
+            return self._run_elsewhere(arguments)
         run, empty = _run_on_host, torch.empty
         if self._device.type == "cuda":
             run, empty = _launch, cuda.empty
@@ -406,13 +408,25 @@ class Piece(torch.nn.Module):
             ours = isinstance(error, errors.Error)
             what = str(error) if ours else f"{type(error).__name__}: {error}"
             _report.failed(f"run: {error.kind if ours else 'internal'}", f"a plan did not run: {what}")
-            return self.operators(*arguments)
+            return self._run_elsewhere(arguments)
         if not slot.recorded:
             slot.record()
         _report.ran(slot.launches, slot.bytes)
         if not kernels.as_made:
             outputs = kernels.finished(outputs)
         return outputs[0] if self._single else tuple(outputs)
+
+
+    def compile_what_is_dynamic(self) -> None:
+        """With Inductor, where there is no plan yet."""
+        if self._inductor is not None and self._inductor.is_dynamic and not (self._first and self._first.slot.plan):
+            self._inductor.compile_now()
+
+    def _run_elsewhere(self, arguments: tuple):
+        if self._inductor is not None:
+            return self._inductor(list(arguments))
+        _report.count("eager_calls")
+        return self.operators(*arguments)
 
 
 class _Choice:
