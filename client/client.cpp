@@ -156,10 +156,8 @@ static bool predicts(const FetchOptions& options) {
 api::LookupRequest request_for(const graph::Graph& fragment, const FetchOptions& options) {
   api::LookupRequest request{fragment, options.name, options.deadline_ms, options.improve, options.device, {}};
   request.fragment.constraints = fragment.constraints | options.constraints;
-  if (!predicts(options)) {
-    request.predict = false;
-    request.improve = false;
-  }
+  if (!predicts(options)) request.predict = false;
+  if (!predicts(options) || options.plan) request.improve = false;
   return request;
 }
 
@@ -174,6 +172,7 @@ Result<api::LookupAnswer> Client::fetch(const graph::Graph& fragment, const Fetc
           answer.plan->results.size() != fragment.results().size()) {
         return make_error(ErrorKind::corrupt, "plan {} is not one for this fragment", answer.plan->id.hex());
       }
+      if (options.plan && answer.plan->id != *options.plan) STITCH_TRY(take(*options.plan, answer));
       return answer;
     }
     if (!predicts(options)) {
@@ -190,6 +189,17 @@ Result<api::LookupAnswer> Client::fetch(const graph::Graph& fragment, const Fetc
     std::this_thread::sleep_for(milliseconds(std::min<std::int64_t>(left, 100)));
     request.deadline_ms = left;
   }
+}
+
+Status Client::take(const Hash128& id, api::LookupAnswer& answer) {
+  STITCH_ASSIGN(api::Plan wanted, plan(id));
+  if (wanted.fragment != answer.plan->fragment || wanted.target.device != answer.plan->target.device) {
+    return make_error(ErrorKind::not_found, "plan {} is of fragment {} on {}, not of {} on {}", id.hex(),
+                      wanted.fragment.hex(), wanted.target.device, answer.plan->fragment.hex(),
+                      answer.plan->target.device);
+  }
+  answer.plan = std::move(wanted);
+  return {};
 }
 
 Result<api::Plan> Client::plan(const Hash128& id) {

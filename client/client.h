@@ -50,6 +50,8 @@ struct FetchOptions {
   std::string products = {};
   /// Plans that need more memory beside their parameters and results are not taken; a better one neither.
   std::optional<std::int64_t> max_workspace_bytes = {};
+  /// This plan, also where the server has a better one by now, and no other later.
+  std::optional<Hash128> plan = {};
 };
 
 struct FetchedProgram {
@@ -80,7 +82,8 @@ class Client {
   [[nodiscard]] const api::ServerVersion& server() const { return server_; }
 
   /// A plan for the fragment, from the server's store or predicted. Parameter i of the plan is parameter
-  /// parameter_order[i] of `fragment`, likewise results. Error: timeout when there is none at the deadline.
+  /// parameter_order[i] of `fragment`, likewise results. Errors: timeout when there is none at the deadline; not_found
+  /// (FetchOptions::plan is not a plan of this fragment for this target that the server has).
   Result<api::LookupAnswer> fetch(const graph::Graph& fragment, const FetchOptions& options = {});
   /// One look-up; its answer may be `pending`. A device of the server's own class is not sent: plans are for it anyway,
   /// also those of servers that know nothing of the field.
@@ -131,6 +134,8 @@ class Client {
   /// Whether the server's own target is this GPU's class.
   [[nodiscard]] bool plans_for(const DeviceTraits& device) const;
   Status look_up_plans(api::Program& program, const FetchOptions& options);
+  /// The plan of this id in place of the answer's.
+  Status take(const Hash128& id, api::LookupAnswer& answer);
   Result<std::unique_ptr<Connection>> connection();
   Result<HttpAnswer> send(HttpCall call);
   Result<HttpAnswer> send_once(const HttpCall& call);

@@ -57,6 +57,10 @@ Result<std::unique_ptr<PlanHandle>> PlanHandle::fetch(Client& client, Executor& 
   handle->seen_ = answer.plan->sequence;
   STITCH_ASSIGN(handle->in_use_, handle->load(std::move(answer)));
   handle->latest_ = handle->in_use_->loaded->plan();
+  if (handle->options_.plan) {  // by its id the server gives plans that it withdrew, too
+    STITCH_TRY(handle->update(0));
+    if (!handle->in_use_) return make_error(ErrorKind::unavailable, "{}", handle->why_none_);
+  }
   return handle;
 }
 
@@ -161,9 +165,12 @@ void PlanHandle::put_in_use(std::shared_ptr<InUse> next, std::string why_none) {
 
 /// The plan in use was found to be wrong: another one, or none until there is one.
 Result<bool> PlanHandle::replace_withdrawn(const api::PromotionNotice& notice) {
-  api::LookupRequest request = request_for(fragment_, options_);
-  request.deadline_ms = 0;
-  STITCH_ASSIGN(api::LookupAnswer answer, client_.look_up(request));
+  api::LookupAnswer answer;
+  if (!options_.plan) {
+    api::LookupRequest request = request_for(fragment_, options_);
+    request.deadline_ms = 0;
+    STITCH_ASSIGN(answer, client_.look_up(request));
+  }
   if (!answer.plan || answer.plan->id == *notice.previous) {
     put_in_use(nullptr, fmt::format("plan {} was withdrawn: {}", notice.previous->hex(), notice.reason));
     return false;
@@ -182,7 +189,7 @@ Result<bool> PlanHandle::update(std::int64_t wait_ms) {
   std::optional<Hash128> promoted;
   for (const api::PromotionNotice& notice : feed.promotions) {
     if (!notice.plan && notice.previous == current) withdrawal = &notice;  // of whatever environment made it
-    if (notice.fragment != key_ || notice.target != target_) continue;
+    if (options_.plan || notice.fragment != key_ || notice.target != target_) continue;
     if (notice.plan || notice.previous == promoted) promoted = notice.plan;
   }
   bool swapped = false;

@@ -30,7 +30,8 @@ namespace stitch::client {
 class PlanHandle {
  public:
   /// Fetches and loads a plan. `client` and `executor` must outlive the handle. Errors: those of Client::fetch and
-  /// Executor::load; constraint (it needs more workspace than the options allow).
+  /// Executor::load; constraint (it needs more workspace than the options allow); unavailable (the plan that they name
+  /// was withdrawn).
   static Result<std::unique_ptr<PlanHandle>> fetch(Client& client, Executor& executor, graph::Graph fragment,
                                                    FetchOptions options = {});
   ~PlanHandle();

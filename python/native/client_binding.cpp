@@ -60,7 +60,7 @@ client::PlanWatcher& watcher() {
 
 std::shared_ptr<Plan> fetch(const Client& client, const Fragment& fragment, const std::string& device, int ordinal,
                             std::int64_t deadline_ms, bool improve, const std::string& constraints, bool predict,
-                            std::optional<std::int64_t> max_workspace_bytes) {
+                            std::optional<std::int64_t> max_workspace_bytes, const std::string& plan_id) {
   auto plan = std::make_shared<Plan>();
   plan->client = client.client;
   plan->executor = value_of(client::open_executor(value_of(device_kind(device)), ordinal));
@@ -71,6 +71,10 @@ std::shared_ptr<Plan> fetch(const Client& client, const Fragment& fragment, cons
   options.constraints = value_of(graph::parse_constraints(constraints));
   options.predict = predict;
   options.max_workspace_bytes = max_workspace_bytes;
+  if (!plan_id.empty()) {
+    options.plan = Hash128::from_hex(plan_id);
+    if (!options.plan) throw nb::value_error(fmt::format("plan_id '{}': 32 hex digits", plan_id).c_str());
+  }
   plan->handle =
       value_of(client::PlanHandle::fetch(*plan->client, *plan->executor.executor, fragment.graph, std::move(options)));
   plan->parameters = plan->handle->parameters();
@@ -184,7 +188,7 @@ void bind_client(nb::module_& module) {
       .def_prop_ro("server_version", [](const Client& client) { return client.client->server().version; })
       .def("plan", &fetch, nb::arg("fragment"), nb::arg("device") = "emulated", nb::arg("ordinal") = 0,
            nb::arg("deadline_ms") = 10'000, nb::arg("improve") = true, nb::arg("constraints") = "",
-           nb::arg("predict") = true, nb::arg("max_workspace_bytes") = nb::none(),
+           nb::arg("predict") = true, nb::arg("max_workspace_bytes") = nb::none(), nb::arg("plan_id") = "",
            nb::call_guard<nb::gil_scoped_release>(),
            "Fetches a plan and loads it, waiting up to deadline_ms for the server to find or predict one")
       .def("make_program", &make_program, nb::arg("fragment"), nb::arg("deadline_ms") = 60'000,

@@ -309,6 +309,38 @@ TEST_F(ClientDaemonTest, AStalePlanThatIsWithdrawnIsGivenUp) {
   EXPECT_FALSE((*plan)->stale());
 }
 
+TEST_F(ClientDaemonTest, APlanThatIsAskedForByItsIdStaysUnlessItIsWithdrawn) {
+  const graph::Graph fragment = tuning::samples::softmax(8, 68);
+  const auto first = client_->fetch(fragment, {.improve = false});
+  ASSERT_TRUE(first.ok()) << first.error().message;
+  const Hash128 old = first->plan->id;
+  const db::PlanRecord better = promote_another(*running_->store, first->plan->fragment, 1);
+  ASSERT_EQ(client_->fetch(fragment)->plan->id, better.id);
+  auto plan = PlanHandle::fetch(*client_, executor_, fragment, {.plan = old});
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  promote_another(*running_->store, first->plan->fragment, 2);
+  EXPECT_FALSE(*(*plan)->check_for_update());
+  EXPECT_EQ((*plan)->plan().id, old);
+  Trial run(fragment);
+  ASSERT_TRUE(run.on(**plan).ok());
+  run.expect_right(fragment);
+
+  const auto other = client_->fetch(tuning::samples::softmax(8, 72), {.improve = false});
+  const auto foreign = PlanHandle::fetch(*client_, executor_, fragment, {.plan = other->plan->id});
+  ASSERT_FALSE(foreign.ok());
+  EXPECT_EQ(foreign.error().kind, ErrorKind::not_found);
+  EXPECT_THAT(foreign.error().message, HasSubstr(other->plan->id.hex()));
+  EXPECT_EQ(PlanHandle::fetch(*client_, executor_, fragment, {.plan = Hash128{1, 2}}).error().kind,
+            ErrorKind::not_found);
+
+  ASSERT_TRUE(running_->store->withdraw(old, "found to be wrong", running_->store->get_plan(old)->provenance).ok());
+  EXPECT_FALSE(*(*plan)->check_for_update());
+  EXPECT_EQ(run.on(**plan).error().kind, ErrorKind::unavailable);
+  const auto withdrawn = PlanHandle::fetch(*client_, executor_, fragment, {.plan = old});
+  ASSERT_FALSE(withdrawn.ok());
+  EXPECT_THAT(withdrawn.error().message, HasSubstr("withdrawn"));
+}
+
 TEST_F(ClientDaemonTest, AWatcherSwapsWhileOthersRun) {
   const graph::Graph fragment = tuning::samples::softmax(8, 64);
   auto plan = PlanHandle::fetch(*client_, executor_, fragment);
