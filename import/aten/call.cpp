@@ -104,6 +104,16 @@ Value Call::operand(std::string_view name, DType dtype) {
   return is_tensor(name) ? b.convert(value_of(*given, name), dtype) : scalar(*given, name, dtype);
 }
 
+DType Call::wide_dtype() const {
+  const DType dtype = result().dtype;
+  return graph::is_floating(dtype) && graph::byte_size(dtype) < 4 ? DType::f32 : dtype;
+}
+
+DType Call::arithmetic_dtype(std::initializer_list<std::string_view> names) const {
+  const bool has_number = std::ranges::any_of(names, [&](auto name) { return has(name) && !is_tensor(name); });
+  return has_number ? wide_dtype() : result().dtype;
+}
+
 double Call::number(std::string_view name, double otherwise) {
   const json* given = find(name);
   if (given == nullptr) return otherwise;

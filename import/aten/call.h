@@ -69,6 +69,13 @@ class Call {
   /// numbers, floats before integers before truth values (torch.result_type).
   DType promoted(std::initializer_list<std::string_view> names);
 
+  /// What the first result is computed in where that rounds once: its type, f32 for a narrower float (PyTorch's
+  /// opmath).
+  [[nodiscard]] DType wide_dtype() const;
+  /// The same where one of these is a number and not a tensor, which PyTorch's kernels for GPUs then take in f32, too;
+  /// else the result's type.
+  [[nodiscard]] DType arithmetic_dtype(std::initializer_list<std::string_view> names) const;
+
   /// Nothing here lowers this case; the text says why. Returns no values.
   Values unsupported(std::string reason);
   void wrong(std::string_view name, std::string_view expected);

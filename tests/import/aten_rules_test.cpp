@@ -51,6 +51,12 @@ constexpr Row rows[] = {
     {"aten.sub.Tensor", R"("self": {"value": "y"}, "other": {"value": "y"}, "alpha": 2)", R"("f32[8]")",
      "%6 = constant f32[] {2}\n%7 = broadcast f32[8] %6 {dims=[8], mapping=[]}\n%8 = multiply f32[8] %1, %7\n"
      "%9 = subtract f32[8] %1, %8\nreturn %9.0\n"},
+    // A number is not rounded to bf16.
+    {"aten.mul.Tensor", R"("self": {"value": "h"}, "other": 0.7)", R"("bf16[4,8]")",
+     "%6 = convert f32[4,8] %3\n%7 = constant f32[] {0.7}\n%8 = broadcast f32[4,8] %7 {dims=[4,8], mapping=[]}\n"
+     "%9 = multiply f32[4,8] %6, %8\n%10 = convert bf16[4,8] %9\nreturn %10.0\n"},
+    {"aten.mul.Tensor", R"("self": {"value": "h"}, "other": {"value": "h"})", R"("bf16[4,8]")",
+     "%6 = multiply bf16[4,8] %3, %3\nreturn %6.0\n"},
     {"aten.pow.Tensor_Scalar", R"("self": {"value": "y"}, "exponent": 2)", R"("f32[8]")",
      "%6 = multiply f32[8] %1, %1\nreturn %6.0\n"},
     {"aten.lt.Tensor", R"("self": {"value": "n"}, "other": {"value": "x"})", R"("pred[4,8]")",

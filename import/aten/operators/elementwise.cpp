@@ -21,6 +21,11 @@ Value scaled(Call& c, std::string_view name, DType dtype) {
   return emit::mul(c.b, value, c.operand("alpha", dtype));
 }
 
+/// What a sum or difference is computed in; with a factor it is rounded once.
+DType sum_dtype(Call& c) {
+  return is_one(c, "alpha") ? c.arithmetic_dtype({"self", "other"}) : c.arithmetic_dtype({"self", "other", "alpha"});
+}
+
 /// x / y rounded towards minus infinity, as Python's // has it.
 Value floored(Builder& b, Value x, Value y) {
   const DType dtype = b.dtype(x);
@@ -76,31 +81,32 @@ Values test(Call& c, Op op) {
 }
 
 Values binary(Call& c, Op op, Op of_truth_values) {
-  const DType dtype = c.result().dtype;
+  const DType dtype = c.arithmetic_dtype({"self", "other"});
   if (dtype == DType::pred) op = of_truth_values;
-  return {c.b.broadcast_binary(op, c.operand("self", dtype), c.operand("other", dtype))};
+  const Value x = c.operand("self", dtype);
+  return {c.b.broadcast_binary(op, x, c.operand("other", dtype))};
 }
 
 Values add(Call& c) {
-  const DType dtype = c.result().dtype;
+  const DType dtype = sum_dtype(c);
   const Op op = dtype == DType::pred ? Op::bit_or : Op::add;
   return {c.b.broadcast_binary(op, c.operand("self", dtype), scaled(c, "other", dtype))};
 }
 
 Values subtract(Call& c) {
-  const DType dtype = c.result().dtype;
+  const DType dtype = sum_dtype(c);
   return {emit::sub(c.b, c.operand("self", dtype), scaled(c, "other", dtype))};
 }
 
 Values reversed_subtract(Call& c) {
-  const DType dtype = c.result().dtype;
+  const DType dtype = sum_dtype(c);
   return {emit::sub(c.b, c.operand("other", dtype), scaled(c, "self", dtype))};
 }
 
 Values divide(Call& c) {
-  const DType dtype = c.result().dtype;
   const std::string mode = c.text("rounding_mode");
   if (mode == "floor") return floor_divide(c);
+  const DType dtype = c.arithmetic_dtype({"self", "other"});
   const Value quotient = emit::div(c.b, c.operand("self", dtype), c.operand("other", dtype));
   if (mode == "trunc") return {truncated(c.b, quotient)};
   if (!mode.empty()) c.wrong("rounding_mode", "floor or trunc");
@@ -178,14 +184,14 @@ Values clamp(Call& c) {
 }
 
 Values add_product(Call& c) {
-  const DType dtype = c.result().dtype;
+  const DType dtype = c.wide_dtype();
   Value product = emit::mul(c.b, c.operand("tensor1", dtype), c.operand("tensor2", dtype));
   if (!is_one(c, "value")) product = emit::mul(c.b, product, c.operand("value", dtype));
   return {emit::add(c.b, c.operand("self", dtype), product)};
 }
 
 Values add_quotient(Call& c) {
-  const DType dtype = c.result().dtype;
+  const DType dtype = c.wide_dtype();
   Value over = c.operand("tensor1", dtype);
   if (!is_one(c, "value")) over = emit::mul(c.b, over, c.operand("value", dtype));
   return {emit::add(c.b, c.operand("self", dtype), emit::div(c.b, over, c.operand("tensor2", dtype)))};
