@@ -116,9 +116,9 @@ std::string ItemPrinter::reduced_value(ItemId id, bool element) const {
 }
 
 /// A narrow float is computed in f32, and rounded where it is stored. Where that is depends on which operators share a
-/// kernel, which may depend on the batch: where the batch must not matter it is rounded wherever it is computed.
+/// kernel, and with them on the batch: where neither may matter it is rounded wherever it is computed.
 std::string ItemPrinter::rounded(const Item& item, const std::string& text) const {
-  const bool rounds = scope_.graph.constraints.batch_invariant && graph::is_floating(item.dtype);
+  const bool rounds = scope_.graph.constraints.rounds_each() && graph::is_floating(item.dtype);
   if (!rounds || !needs_widening(item.dtype)) return text;
   return fmt::format("widen(narrow<{}>({}))", storage_type(item.dtype), text);
 }
@@ -148,7 +148,7 @@ std::string ItemPrinter::expression_of(ItemId id, bool element) const {
   std::vector<std::string> operands;
   for (const ItemId operand : item.operands) operands.push_back(value(operand, element));
   // Which quotients must be rounded depends on who reads them in this kernel.
-  const bool all_rounded = scope_.graph.constraints.batch_invariant && item.kind == Item::Kind::compute &&
+  const bool all_rounded = scope_.graph.constraints.rounds_each() && item.kind == Item::Kind::compute &&
                            item.op == graph::Op::divide && graph::is_floating(item.dtype);
   if ((all_rounded || scope_.rounded_quotients.contains(id)) && item.dtype != graph::DType::f64)
     return rounded(item, fmt::format("__fdiv_rn({}, {})", operands[0], operands[1]));

@@ -24,8 +24,14 @@ struct Constraints {
   /// The same as three products of TF32 values, of what was rounded and of what rounding left: errors near those of f32
   /// (Ootomo and Yokota 2022, arXiv 2203.03341; without its way of adding). Infinities may become NaN.
   bool tf32x3 = false;
+  /// Every operator's result is rounded to its type, as where operators run one at a time: nothing is kept wider,
+  /// contracted, reassociated, or computed by a faster approximation than CUDA's own function. Reductions keep their
+  /// freedom of order.
+  bool eager_precision = false;
 
-  [[nodiscard]] bool any() const { return deterministic || batch_invariant || tf32 || tf32x3; }
+  [[nodiscard]] bool any() const { return deterministic || batch_invariant || tf32 || tf32x3 || eager_precision; }
+  /// Whether what an element is must not depend on which operators share its kernel.
+  [[nodiscard]] bool rounds_each() const { return batch_invariant || eager_precision; }
   /// Of how many products of TF32 values one of f32 may be made: 1, 3, or 0 where it may not.
   [[nodiscard]] int tf32_products() const { return tf32 ? 1 : tf32x3 ? 3 : 0; }
   /// Whether sums may depend on who comes first.
@@ -33,7 +39,7 @@ struct Constraints {
   /// Both sides' wishes.
   [[nodiscard]] Constraints operator|(const Constraints& other) const {
     return {deterministic || other.deterministic, batch_invariant || other.batch_invariant, tf32 || other.tf32,
-            tf32x3 || other.tf32x3};
+            tf32x3 || other.tf32x3, eager_precision || other.eager_precision};
   }
 
   bool operator==(const Constraints&) const = default;
@@ -44,6 +50,7 @@ struct Constraints {
     visit("batch_invariant", self.batch_invariant);
     visit("tf32", self.tf32);
     visit("tf32x3", self.tf32x3);
+    visit("eager_precision", self.eager_precision);
   }
 };
 

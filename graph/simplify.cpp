@@ -193,7 +193,9 @@ Result<SimplifyReport> simplify(Graph& graph, const SimplifyOptions& options) {
   report.nodes_before = node_count(graph);
   Graph work = graph;
   bool settled = true;
-  Result<int> rounds = Simplifier(options, report).settle(work, {options.reassociate, {}}, settled);
+  SimplifyOptions allowed = options;
+  allowed.reassociate = options.reassociate && !graph.constraints.eager_precision;
+  Result<int> rounds = Simplifier(allowed, report).settle(work, {allowed.reassociate, {}}, settled);
   if (!rounds) return rounds.error();
   graph = std::move(work);
   report.rounds = *rounds;

@@ -25,7 +25,8 @@ struct SimplificationPass {
 std::span<const SimplificationPass> simplification_passes();
 
 struct SimplifyOptions {
-  /// Allows changes of rounding beyond one operator; docs/passes.md lists the rules that ask for it.
+  /// Allows changes of rounding beyond one operator; docs/passes.md lists the rules that ask for it. Not of a graph
+  /// under `eager_precision`.
   bool reassociate = true;
   /// Verifies the graph after every pass that changed it (always on in tests).
   bool verify = false;

@@ -18,7 +18,11 @@ __device__ __forceinline__ f32 reciprocal_of_large(f32 x) {
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
+#ifdef STITCH_EAGER_PRECISION  // CUDA's own functions, which kernels of one operator call
+__device__ __forceinline__ f32 exponential(f32 x) { return expf(x); }
+#else
 __device__ __forceinline__ f32 exponential(f32 x) { return exp2_approximate(x * 1.4426950408889634f); }
+#endif
 __device__ __forceinline__ f64 exponential(f64 x) { return exp(x); }
 
 // Maximum and minimum that pass NaN on.
@@ -51,9 +55,16 @@ __device__ __forceinline__ T minimum(T x, T y) {
   return x < y ? x : y;
 }
 
+#ifdef STITCH_EAGER_PRECISION
+__device__ __forceinline__ f32 logistic(f32 x) { return 1.f / (1.f + expf(-x)); }
+#else
 __device__ __forceinline__ f32 logistic(f32 x) { return reciprocal_of_large(1.f + exponential(-x)); }
+#endif
 __device__ __forceinline__ f64 logistic(f64 x) { return 1.0 / (1.0 + exp(-x)); }
 
+#ifdef STITCH_EAGER_PRECISION
+__device__ __forceinline__ f32 complementary_error(f32 x) { return erfcf(x); }
+#else
 // erfc(x) = t 2^(p(t) - x² log2 e) of x ≥ 0, t = 1 / (1 + 0.475 x); erfc(-x) = 2 - erfc(x). p fits log2(erfc(x) e^x² /
 // t) to 2.7e-7 for x ≤ 10.2 (where f32 ends) by weighted least squares; in f32 its rounding is a few ulp, that of x²
 // log2 e some x² of them. A third of the instructions of erfcf, which corrects for x²'s.
@@ -71,6 +82,7 @@ __device__ __forceinline__ f32 complementary_error(f32 x) {
   const f32 y = t * exp2_approximate(fmaf(z * -1.4426950408889634f, z, p));
   return x < 0.f ? 2.f - y : y;
 }
+#endif
 __device__ __forceinline__ f64 complementary_error(f64 x) { return erfc(x); }
 
 // The neighbour of x in T on y's side: a step of T's bits, which grow with the magnitude. Of the small types, whose

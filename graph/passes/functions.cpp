@@ -6,7 +6,7 @@
 namespace stitch::graph {
 namespace {
 
-Replacement power(Rewriter& graph, const Node& node) {
+Replacement power(Rewriter& graph, const Node& node, bool reassociate) {
   const Value x = node.operands[0];
   const std::optional<double> exponent = splat_number(graph, node.operands[1]);
   if (!exponent) return {};
@@ -17,7 +17,7 @@ Replacement power(Rewriter& graph, const Node& node) {
   if (c == 1) return x;
   if (c == 2) return times(x, x);
   if (c == 3) return times(times(x, x), x);
-  if (c == 4) return times(times(x, x), times(x, x));
+  if (c == 4 && reassociate) return times(times(x, x), times(x, x));
   if (!is_floating(node.type().dtype)) return {};
   if (c == 0.5) return graph.unary(Op::sqrt, x);
   if (c == -0.5) return graph.unary(Op::rsqrt, x);
@@ -63,18 +63,20 @@ Replacement square_root(Rewriter& graph, const Node& node) {
   return graph.unary(node.op == Op::sqrt ? Op::rsqrt : Op::sqrt, graph.operand(x, 1));
 }
 
-Replacement functions_rule(Rewriter& graph, const Node& node) {
+Replacement functions_rule(Rewriter& graph, const Node& node, bool reassociate) {
   switch (node.op) {
-    case Op::power: return power(graph, node);
-    case Op::divide: return divide(graph, node);
+    case Op::power: return power(graph, node, reassociate);
+    case Op::divide: return reassociate ? divide(graph, node) : Replacement();
     case Op::sqrt:
-    case Op::rsqrt: return square_root(graph, node);
+    case Op::rsqrt: return reassociate ? square_root(graph, node) : Replacement();
     default: return {};
   }
 }
 
 }  // namespace
 
-Result<int> simplify_functions(Graph& graph, const PassContext&) { return rewrite(graph, functions_rule); }
+Result<int> simplify_functions(Graph& graph, const PassContext& context) {
+  return rewrite(graph, [&](Rewriter& to, const Node& node) { return functions_rule(to, node, context.reassociate); });
+}
 
 }  // namespace stitch::graph

@@ -8,6 +8,9 @@ namespace stitch::graph {
 ///
 ///  - power(x, c) of floating x: c = 0: 1, 1: x, 2: x·x, 3: x·x·x, 4: (x·x)·(x·x), -1: 1/x, 1/2: sqrt, -1/2: rsqrt,
 ///    -2: 1/(x·x); of integers c = 0, 1, 2, 3, 4;
+///
+/// and, with `reassociate`, which power(x, 4) asks for, too:
+///
 ///  - 1/sqrt(x) and sqrt(1/x): rsqrt(x); 1/rsqrt(x): sqrt(x); x/sqrt(y): x·rsqrt(y); x·rsqrt(y)·rsqrt(y) stays;
 ///  - 1/(1+exp(-x)): logistic(x); y/(1+exp(-x)): y·logistic(x);
 ///  - log(1+x), exp(x)-1 and the like stay: another rounding is not what was written.

@@ -257,5 +257,71 @@ TEST(DeterministicEmulated, APlanGivesTheSameBitsInEveryOrderOfBlocks) {
   EXPECT_GT(different_results({}), 1U) << "nobody asked";
 }
 
+// ---- operators rounded one by one
+
+/// A chain of operators that round, over one operand: `unary` and `binary` compute, or add to a graph.
+template <class T>
+T chain(const T& x, const auto& constant, const auto& unary, const auto& binary) {
+  const T y = binary(Op::add, binary(Op::multiply, x, constant(1.7)), x);
+  const T third = binary(Op::divide, y, constant(3));
+  const T root = unary(Op::sqrt, unary(Op::abs, third));
+  const T inverse = binary(Op::divide, constant(1), unary(Op::sqrt, binary(Op::add, root, constant(0.3))));
+  const T both = binary(Op::subtract, binary(Op::multiply, root, x), binary(Op::multiply, inverse, third));
+  return binary(Op::add, binary(Op::multiply, both, constant(0.7)), binary(Op::multiply, both, both));
+}
+
+double in_floats(Op op, float a, float b) {
+  switch (op) {
+    case Op::add: return a + b;
+    case Op::subtract: return a - b;
+    case Op::multiply: return a * b;
+    case Op::divide: return a / b;
+    case Op::sqrt: return std::sqrt(a);
+    case Op::abs: return std::fabs(a);
+    default: throw std::logic_error("not in the chain");
+  }
+}
+
+/// How many of 4,099 elements differ in a bit from operators run one at a time.
+std::int64_t differing(DType dtype, const std::string& target, const Constraints& constraints) {
+  constexpr std::int64_t count = 4099;
+  Builder b("chain");
+  const Value x = b.parameter(dtype, {count});
+  const auto filled = [&](double value) { return b.filled(dtype, {count}, value); };
+  const auto unary = [&](Op op, Value a) { return b.unary(op, a); };
+  const auto binary = [&](Op op, Value l, Value r) { return b.binary(op, l, r); };
+  Graph model = must(b.finish({chain(x, filled, unary, binary)}));
+  model.constraints = constraints;
+  const Bytes input = bytes_of(dtype, count, [](std::int64_t i) { return std::ldexp(uniform_at(11, i) - 0.5, 4); });
+  const Bytes result = run(model, target, {input}).at(0);
+
+  const std::size_t size = graph::byte_size(dtype);
+  const auto rounded = [&](double value) {
+    std::byte bytes[8];
+    graph::store_element(dtype, value, bytes);
+    return graph::load_element(dtype, bytes);
+  };
+  const auto one = [&](Op op, double a) { return rounded(in_floats(op, a, 0)); };
+  const auto two = [&](Op op, double l, double r) { return rounded(in_floats(op, l, r)); };
+  std::int64_t different = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    std::byte expected[8];
+    graph::store_element(dtype, chain(graph::load_element(dtype, &input[i * size]), rounded, one, two), expected);
+    different += std::memcmp(expected, &result[i * size], size) != 0 ? 1 : 0;
+  }
+  return different;
+}
+
+class EagerPrecisionEmulated : public testing::TestWithParam<DType> {};
+
+TEST_P(EagerPrecisionEmulated, AChainHasTheBitsOfOperatorsRunOneAtATime) {
+  for (const char* target : {"h100", "a100"})
+    EXPECT_EQ(differing(GetParam(), target, {.eager_precision = true}), 0) << target;
+  EXPECT_GT(differing(GetParam(), "h100", {}), 0) << "nobody asked";
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, EagerPrecisionEmulated, testing::Values(DType::f32, DType::bf16, DType::f16),
+                         [](const auto& type) { return std::string(graph::to_string(type.param)); });
+
 }  // namespace
 }  // namespace stitch::lab
