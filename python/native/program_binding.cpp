@@ -85,6 +85,7 @@ nb::dict program_info(const OpenProgram& program) {
   info["library"] = program.library();
   info["fallbacks"] = fallbacks;
   info["can_launch"] = program.can_launch().ok();
+  info["why_no_launch"] = program.can_launch() ? "" : program.can_launch().error().message;
   return info;
 }
 

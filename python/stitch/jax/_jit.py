@@ -11,6 +11,7 @@ from .._settings import nearest
 from ._options import Settings, check, list_options, settings_of
 
 _JAX_OPTIONS = ("static_argnums", "static_argnames", "donate_argnums", "donate_argnames", "keep_unused", "inline")
+_WITHOUT_HEADERS = "this build of the package was made without XLA's headers (jaxlib was not installed)"
 
 
 def jit(fun=None, **options):
@@ -38,19 +39,13 @@ def jit(fun=None, **options):
         name = getattr(fun, "__name__", type(fun).__name__)
         if settings.disable:
             return fun(*args, **kwargs)
-        if settings.device == "auto" or _native.xla_handler() is None:
-            _refuse(settings, name, _why_not(settings))
+        if _native.xla_handler() is None:
+            _refuse(settings, name, _WITHOUT_HEADERS)
             return fun(*args, **kwargs)
         return _call(fun, args, kwargs, settings, name, donates)
 
     donates = _Donation(fun, theirs)
     return jax.jit(called, **theirs)
-
-
-def _why_not(settings: Settings) -> str:
-    if settings.device == "auto":
-        return 'arrays of the CPU have kernels only on the emulated device (device="emulated"), and GPUs have none yet'
-    return "this build of the package was made without XLA's headers (jaxlib was not installed)"
 
 
 def _refuse(settings: Settings, name: str, reason: str) -> None:

@@ -71,19 +71,29 @@ def _aliases(jaxpr, donated) -> dict:
     return found
 
 
-def _lower_cpu(context, *operands, jaxpr, settings, name, donated=(), **params):
-    if settings.device != "emulated":
-        return _lower_whole(context, *operands, jaxpr=jaxpr)
+def _lower(context, *operands, jaxpr, settings, name, device, aliases=None):
     try:
-        call = _programs.call_of(jaxpr, settings, name)
+        if device == "emulated" and settings.device != "emulated":
+            raise errors.Unsupported('arrays of the CPU have kernels only on the emulated device (device="emulated")')
+        call = _programs.call_of(jaxpr, settings, name, device)
     except errors.Error as error:
         if settings.fallback == "error":
             raise
         _report.fell_back(name, str(error))
         return _lower_whole(context, *operands, jaxpr=jaxpr)
     _report.count("calls")
-    rule = jax.ffi.ffi_lowering(CUSTOM_CALL, operand_output_aliases=_aliases(jaxpr, donated))
+    rule = jax.ffi.ffi_lowering(CUSTOM_CALL, operand_output_aliases=aliases)
     return rule(context, *operands, name=call.name, package=call.package)
+
+
+def _lower_cpu(context, *operands, jaxpr, settings, name, donated=(), **params):
+    aliases = _aliases(jaxpr, donated)
+    return _lower(context, *operands, jaxpr=jaxpr, settings=settings, name=name, device="emulated", aliases=aliases)
+
+
+def _lower_cuda(context, *operands, jaxpr, settings, name, **params):
+    # On a stream results have memory of their own: nothing is computed aside there.
+    return _lower(context, *operands, jaxpr=jaxpr, settings=settings, name=name, device="cuda")
 
 
 def _batch(primitive, arguments, dimensions, *, jaxpr, donated=(), **params):
@@ -175,10 +185,12 @@ def _install() -> None:
         # On other platforms there is no handler of ours: XLA runs the function.
         mlir.register_lowering(primitive, _lower_whole)
         mlir.register_lowering(primitive, _lower_cpu, platform="cpu")
+        mlir.register_lowering(primitive, _lower_cuda, platform="cuda")
     ad.primitive_transposes[linear_p] = _transpose
     handler = _native.xla_handler()
     if handler is not None:
         jax.ffi.register_ffi_target(CUSTOM_CALL, handler, platform="cpu")
+        jax.ffi.register_ffi_target(CUSTOM_CALL, _native.xla_stream_handlers(), platform="CUDA")
 
 
 _install()

@@ -37,14 +37,14 @@ def hlo_text(jaxpr: core.ClosedJaxpr) -> str:
         raise errors.Unsupported(f"JAX cannot lower it to HLO by itself: {error}") from error
 
 
-def call_of(jaxpr: core.ClosedJaxpr, settings: Settings, name: str) -> Call:
-    """The program of a function, made where the process has none yet.
+def call_of(jaxpr: core.ClosedJaxpr, settings: Settings, name: str, device: str) -> Call:
+    """The program of a function, made where the process has none yet, for "emulated" or "cuda" (the first GPU's class).
 
-    Errors: Unsupported (an operator that nobody here computes; the message names it and its place), ConstraintError
-    (more memory than the settings allow), Unavailable, Timeout.
+    Errors: Unsupported (an operator that nobody here computes, or that no stream takes; the message names it and its
+    place), ConstraintError (more memory than the settings allow), Unavailable, Timeout.
     """
     text = hlo_text(jaxpr)
-    key = (hashlib.sha256(text.encode()).digest(), settings.server, settings.max_workspace_bytes)
+    key = (hashlib.sha256(text.encode()).digest(), device, settings.server, settings.max_workspace_bytes)
     with _lock:
         if key in _made:
             return _made[key]
@@ -55,12 +55,19 @@ def call_of(jaxpr: core.ClosedJaxpr, settings: Settings, name: str) -> Call:
             f" {len(jaxpr.in_avals)} and {len(jaxpr.out_avals)}"
         )
     document = _program.make(
-        fragment, deadline_ms=settings.deadline_ms, improve=settings.improve, server=settings.server
+        fragment,
+        deadline_ms=settings.deadline_ms,
+        improve=settings.improve,
+        server=settings.server,
+        products=_program.default_products(device),
+        device=device,
     )
     # What cannot be opened is found now, when XLA can still take its place.
-    program = _program.Program(document)
+    program = _program.Program(document, device)
     _program.check_workspace(program, settings.max_workspace_bytes)
     info = program.info
+    if device == "cuda" and not info["can_launch"]:
+        raise errors.Unsupported(info["why_no_launch"])
     packed = base64.b64encode(gzip.compress(document, 6, mtime=0)).decode()
     call = Call(hashlib.sha256(document).hexdigest(), packed)
     with _lock:
