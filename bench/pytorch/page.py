@@ -4,10 +4,16 @@ import provenance
 import torch
 from zoo import MODELS
 
-INTRODUCTION = f"""# PyTorch models through the back end
+PRECISIONS = {
+    "float32": "float32",
+    "bfloat16": "parameters and inputs in bfloat16",
+    "autocast": "parameters in float32 under `torch.autocast(dtype=torch.bfloat16)`",
+}
 
-Made by `scripts/test-python --run bench/pytorch/run.py --write` ([docs/pytorch.md](../../docs/pytorch.md)): the models
-of `bench/pytorch/zoo`, real code from PyPI with random weights at small sizes, float32, PyTorch {torch.__version__}, on
+INTRODUCTION = """# PyTorch models through the back end
+
+Made by `{command}` ([docs/pytorch.md](../../docs/pytorch.md)): the models
+of `bench/pytorch/zoo`, real code from PyPI with random weights at small sizes, {precision}, PyTorch {version}, on
 the emulated device.
 
 * Operators are those of core ATen after decomposition, without views; *library* are products, convolutions and
@@ -86,11 +92,14 @@ def totals(rows: list) -> str:
     return "**" + "; ".join(parts) + f"; {failed} rows failed.**"
 
 
-def text(log: dict) -> str:
+def text(log: dict, precision: str) -> str:
     rows = [(name, what, row) for name in MODELS if name in log for what, row in log[name]["rows"].items()]
     commits = ", ".join(sorted({entry["commit"] for entry in log.values()}))
-    about = provenance.about("scripts/test-python --run bench/pytorch/run.py --write") | {"commit": commits}
-    lines = [INTRODUCTION, "| | |", "|---|---|", *(f"| {key} | {value} |" for key, value in about.items())]
+    option = "" if precision == "float32" else f" --precision {precision}"
+    command = f"scripts/test-python --run bench/pytorch/run.py{option} --write"
+    about = provenance.about(command) | {"commit": commits}
+    introduction = INTRODUCTION.format(command=command, precision=PRECISIONS[precision], version=torch.__version__)
+    lines = [introduction, "| | |", "|---|---|", *(f"| {key} | {value} |" for key, value in about.items())]
     lines += ["", totals([(what, row) for _, what, row in rows]), "", *HEAD]
     lines += [line(*row) for row in rows]
     return "\n".join(lines) + "\n"

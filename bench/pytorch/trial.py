@@ -1,5 +1,6 @@
 """One model through the back end, forward and one training step, beside eager and eager in float64."""
 
+import contextlib
 import copy
 import math
 import time
@@ -10,6 +11,9 @@ from optimizers import OPTIMIZERS
 from zoo import MODELS
 
 import stitch.torch
+
+PRECISIONS = ("float32", "bfloat16", "autocast")
+"""Of parameters and inputs; or, with float32, of what torch.autocast computes in bfloat16."""
 
 OPTIONS = {"device": "emulated", "deadline_ms": 300_000, "improve": False}
 
@@ -28,12 +32,25 @@ def loss_of(results):
     )
 
 
-def step(run, model, optimizer_step, inputs):
+def computing(precision: str):
+    """In what ours and eager compute."""
+    return torch.autocast("cpu", torch.bfloat16) if precision == "autocast" else contextlib.nullcontext()
+
+
+def in_precision(value, precision: str):
+    """A model, or a tensor of floats, as a trial has it."""
+    if precision != "bfloat16" or (isinstance(value, torch.Tensor) and not value.is_floating_point()):
+        return value
+    return value.bfloat16() if isinstance(value, (torch.nn.Module, torch.Tensor)) else value
+
+
+def step(run, model, optimizer_step, inputs, precision: str):
     """Results, gradients and updated parameters of one training step. The masks of dropout depend on the seed alone, and
     are the same in float64."""
     torch.manual_seed(0)
-    results = results_of(run(**inputs))
-    loss_of(results).backward()
+    with computing(precision):
+        results = results_of(run(**inputs))
+    loss_of([y.float() if y.dtype == torch.bfloat16 else y for y in results]).backward()
     gradients = [p.grad.clone() for p in model.parameters() if p.grad is not None]
     optimizer_step()
     return [y.detach() for y in results], gradients, [p.detach().clone() for p in model.parameters()]
@@ -84,23 +101,26 @@ def summary(report: dict) -> dict:
     return {name: report[name] for name in kept}
 
 
-def forward(model, inputs) -> dict:
+def forward(model, inputs, precision: str) -> dict:
     model = model.eval()
     eager, exact = copy.deepcopy(model), copy.deepcopy(model).double()
     compiled = torch.compile(model, backend="stitch", options=OPTIONS)
     start = time.monotonic()
     with torch.no_grad():
         stitch.torch.reset()
-        ours = results_of(compiled(**inputs))
+        with computing(precision):
+            ours = results_of(compiled(**inputs))
         row = summary(stitch.torch.report())
-        theirs = results_of(eager(**inputs))
+        with computing(precision):
+            theirs = results_of(eager(**inputs))
         right = results_of(exact(**pytree.tree_map(doubled, inputs)))
         row["errors"] = [[error(ours, right), error(theirs, right)]]
-        row["peak"] = [peak_of(lambda: compiled(**inputs)), peak_of(lambda: eager(**inputs))]
+        with computing(precision):
+            row["peak"] = [peak_of(lambda: compiled(**inputs)), peak_of(lambda: eager(**inputs))]
     return {**row, "seconds": time.monotonic() - start}
 
 
-def training(model, inputs, name: str) -> dict:
+def training(model, inputs, name: str, precision: str) -> dict:
     model = model.train()
     eager, exact = copy.deepcopy(model), copy.deepcopy(model).double()
     compiled = torch.compile(model, backend="stitch", options=OPTIONS)
@@ -108,28 +128,33 @@ def training(model, inputs, name: str) -> dict:
     compiled_step = torch.compile(steps[0], backend="stitch", options=OPTIONS)
     start = time.monotonic()
     stitch.torch.reset()
-    ours = step(compiled, model, compiled_step, inputs)
+    ours = step(compiled, model, compiled_step, inputs, precision)
     row = summary(stitch.torch.report())
-    theirs = step(eager, eager, steps[1], inputs)
-    right = step(exact, exact, steps[2], pytree.tree_map(doubled, inputs))
+    theirs = step(eager, eager, steps[1], inputs, precision)
+    right = step(exact, exact, steps[2], pytree.tree_map(doubled, inputs), "float64")
     row["errors"] = [[error(a, c), error(b, c)] for a, b, c in zip(ours, theirs, right)]
     for of in (model, eager):
         of.zero_grad(set_to_none=True)
-    row["peak"] = [
-        peak_of(lambda: loss_of(results_of(compiled(**inputs))).backward()),
-        peak_of(lambda: loss_of(results_of(eager(**inputs))).backward()),
-    ]
+
+    def both_ways(run):
+        with computing(precision):
+            results = results_of(run(**inputs))
+        loss_of(results).backward()
+
+    row["peak"] = [peak_of(lambda: both_ways(compiled)), peak_of(lambda: both_ways(eager))]
     return {**row, "optimizer": name, "seconds": time.monotonic() - start}
 
 
-def tried(name: str) -> dict:
+def tried(name: str, precision: str) -> dict:
     """The rows of a model, by what was tried."""
     of = MODELS[name]
     torch.manual_seed(0)
     model, inputs = of.make()
+    model = in_precision(model, precision)
+    inputs = pytree.tree_map(lambda value: in_precision(value, precision), inputs)
     other = copy.deepcopy(model)
-    rows = {"forward": forward(model, inputs)}
+    rows = {"forward": forward(model, inputs, precision)}
     torch._dynamo.reset()
     if of.optimizer:
-        rows["training step"] = training(other, inputs, of.optimizer)
+        rows["training step"] = training(other, inputs, of.optimizer, precision)
     return rows
