@@ -32,6 +32,7 @@ struct RunOptions {
   std::uint64_t seed = 1;
   std::string distribution = "mixed";
   tuning::ProductsBy products = tuning::ProductsBy::library;
+  std::string against;
   bool check = false, whole = false, outline = false, price = false;
 };
 
@@ -116,14 +117,14 @@ Status write_outputs(const RunOptions& options, const api::Program& program,
 
 /// The model's results beside the reference of the whole of it: what steps that are right by themselves do not show.
 Status check_whole(const graph::Graph& graph, const std::vector<client::HostMemory>& inputs,
-                   const std::vector<client::HostMemory>& outputs, RunReport& report) {
+                   const std::vector<client::HostMemory>& outputs, Check check, RunReport& report) {
   std::vector<std::vector<std::byte>> given;
   for (const client::HostMemory& input : inputs) given.emplace_back(input.span().begin(), input.span().end());
   std::vector<std::span<const std::byte>> results;
   for (const client::HostMemory& output : outputs) results.emplace_back(output.span());
   report.whole.emplace();
   report.whole->kind = "model";
-  return compare_with_reference(graph, given, results, client::longest_contraction(graph), *report.whole);
+  return compare_with_reference(graph, given, results, client::longest_contraction(graph), check, *report.whole);
 }
 
 Result<ExitCode> outline(const RunOptions& options, const api::Program& program, const tuning::Tuner& tuner,
@@ -219,10 +220,11 @@ Result<ExitCode> run_program(const RunOptions& options, api::Program program, co
   std::vector<std::span<std::byte>> to;
   for (const client::HostMemory& input : inputs) from.emplace_back(input.span());
   for (const client::HostMemory& output : outputs) to.emplace_back(output.span());
-  StepLog log(program, options.check);
+  const Check check = options.against.empty() ? Check::reference : Check::reference_and_eager;
+  StepLog log(program, options.check ? check : Check::none);
   STITCH_ASSIGN(RunReport report, run_on_device(options, program, from, to, log));
   STITCH_TRY(write_outputs(options, program, outputs, files));
-  if (whole != nullptr) STITCH_TRY(check_whole(*whole, inputs, outputs, report));
+  if (whole != nullptr) STITCH_TRY(check_whole(*whole, inputs, outputs, check, report));
   const bool checked = options.check;
   std::printf("%s\n", options.common.json ? to_json(report, checked).c_str() : to_table(report, checked).c_str());
   const bool right = log.wrong() == 0 && (!report.whole || report.whole->wrong == 0);
@@ -317,6 +319,10 @@ void add_run_command(CLI::App& app, ExitCode& code) {
       ->capture_default_str();
   command->add_flag("--check", options->check, "compare every step with the float64 reference of what it was given");
   command->add_flag("--check-model", options->whole, "compare the results with the reference of the whole model");
+  command
+      ->add_option("--against", options->against,
+                   "eager: with a check, also how far operators that run one at a time are from the reference")
+      ->check(CLI::IsMember({"eager"}));
   command->add_option("--program", options->program, "write the program here: FILE.json, or CBOR with its code inside");
   command->add_option("--write-lock", options->write_lock,
                       "write the ids of the plans and the hashes of their code here");
@@ -328,6 +334,8 @@ void add_run_command(CLI::App& app, ExitCode& code) {
       ->needs(outline);
   outline->excludes("--check")->excludes("--check-model")->excludes("--output")->excludes("--input");
   command->callback([options, command, &code] {
+    if (!options->against.empty() && !options->check && !options->whole)
+      throw CLI::ValidationError("--against", "needs --check or --check-model");
     // By default a GPU gets a program that its stream takes.
     if (command->count("--products") == 0 && gpu_of(*options)) {
       const bool library = client::StreamLibraries().are_there();

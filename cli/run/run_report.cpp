@@ -6,12 +6,16 @@
 namespace stitch::cli {
 namespace {
 
-std::string check_columns(const StepRow& row) {
-  if (row.compared == 0) return fmt::format("{:>10} {:>10}  ", "", "");
-  return fmt::format("{:>10.2e} {:>10.2e}  {}", row.error, row.tolerance,
-                     row.wrong > 0                   ? fmt::format("{} WRONG  ", row.wrong)
-                     : row.unchecked == row.compared ? "unchecked  "
-                                                     : "");
+std::string check_columns(const StepRow& row, bool against_eager) {
+  if (row.compared == 0) return fmt::format("{:>10} {:>10}  {:>{}}", "", "", "", against_eager ? 20 : 0);
+  std::string text = fmt::format("{:>10.2e} {:>10.2e}  ", row.error, row.tolerance);
+  if (row.accuracy) {
+    text += fmt::format("{:>8.1e} {:>9.1e}  ", row.accuracy->ours_rms(), row.accuracy->eager_rms());
+  } else if (against_eager) {
+    text += fmt::format("{:>20}", "");
+  }
+  if (row.wrong > 0) return text + fmt::format("{} WRONG  ", row.wrong);
+  return row.unchecked == row.compared ? text + "unchecked  " : text;
 }
 
 nlohmann::ordered_json document_of(const StepRow& row, bool checked) {
@@ -26,6 +30,8 @@ nlohmann::ordered_json document_of(const StepRow& row, bool checked) {
     json["error"] = row.error;
     json["tolerance"] = row.tolerance;
     if (!row.first_wrong.empty()) json["first_wrong"] = row.first_wrong;
+    if (row.accuracy)
+      json["relative_rms_error"] = {{"ours", row.accuracy->ours_rms()}, {"eager", row.accuracy->eager_rms()}};
   }
   return json;
 }
@@ -76,15 +82,20 @@ std::string to_table(const RunReport& report, bool checked) {
     if (!timed) return std::string();
     return us ? fmt::format(" {:>10.1f}", *us) : fmt::format(" {:>10}", "");
   };
-  std::string text =
-      fmt::format("{}{}\n{:<10} {:<10} {:>6} {:>9} {:>14}{} {}{}\n", report.model,
-                  report.on.empty() ? "" : ", on " + report.on, "step", "by", "runs", "launches", "bytes",
-                  timed ? fmt::format(" {:>10}", "us") : "", checked ? "    error  tolerance  " : "", "what");
+  const bool against_eager =
+      std::ranges::any_of(report.steps, [](const StepRow& row) { return row.accuracy.has_value(); });
+  const std::string_view check_heads = !checked        ? ""
+                                       : against_eager ? "    error  tolerance   rms error, eager's  "
+                                                       : "    error  tolerance  ";
+  std::string text = fmt::format("{}{}\n{:<10} {:<10} {:>6} {:>9} {:>14}{} {}{}\n", report.model,
+                                 report.on.empty() ? "" : ", on " + report.on, "step", "by", "runs", "launches",
+                                 "bytes", timed ? fmt::format(" {:>10}", "us") : "", check_heads, "what");
   std::int64_t runs = 0, launches = 0, bytes = 0;
   double us = 0;
   for (const StepRow& row : report.steps) {
-    text += fmt::format("{:<10} {:<10} {:>6} {:>9} {:>14}{} {}{}\n", row.kind, to_string(row.by), row.runs,
-                        row.launches, row.bytes, times(row.us), checked ? check_columns(row) : "", row.name);
+    text +=
+        fmt::format("{:<10} {:<10} {:>6} {:>9} {:>14}{} {}{}\n", row.kind, to_string(row.by), row.runs, row.launches,
+                    row.bytes, times(row.us), checked ? check_columns(row, against_eager) : "", row.name);
     if (!row.first_wrong.empty()) text += fmt::format("  {}\n", row.first_wrong);
     runs += row.runs;
     launches += row.launches;
@@ -99,6 +110,10 @@ std::string to_table(const RunReport& report, bool checked) {
         report.whole->error, report.whole->tolerance, report.whole->unchecked, report.whole->compared,
         report.whole->wrong);
     if (!report.whole->first_wrong.empty()) text += fmt::format("  {}\n", report.whole->first_wrong);
+    if (const auto& accuracy = report.whole->accuracy)
+      text +=
+          fmt::format("root mean square of the results' errors, relative: {:.2e}; of operators one at a time: {:.2e}\n",
+                      accuracy->ours_rms(), accuracy->eager_rms());
   }
   text += fmt::format("library calls: {}\n", report.library);
   if (!report.why_by_steps.empty())

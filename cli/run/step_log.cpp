@@ -18,11 +18,18 @@ double share(double error, double tolerance) {
   return tolerance == 0 ? HUGE_VAL : error / tolerance;
 }
 
+void note(Accuracy& accuracy, double wanted, double value, double eager) {
+  if (!std::isfinite(wanted) || !std::isfinite(value) || !std::isfinite(eager)) return;
+  accuracy.values += wanted * wanted;
+  accuracy.ours += (value - wanted) * (value - wanted);
+  accuracy.eager += (eager - wanted) * (eager - wanted);
+}
+
 }  // namespace
 
 Status StepLog::before(const client::StepRun& run) {
   given_.clear();
-  if (checks_ && run.graph != nullptr && run.by != client::StepBy::reference) {
+  if (check_ != Check::none && run.graph != nullptr && run.by != client::StepBy::reference) {
     for (const auto& span : run.parameters) given_.emplace_back(span.begin(), span.end());
   }
   begun_ = now();
@@ -60,13 +67,13 @@ Status StepLog::after(const client::StepRun& run) {
     }
   }
   if (run.graph != nullptr) row.seconds += seconds;  // of loops and branches the steps inside say it
-  if (!checks_ || run.graph == nullptr || run.by == client::StepBy::reference) return {};
+  if (check_ == Check::none || run.graph == nullptr || run.by == client::StepBy::reference) return {};
   return compare(run, row);
 }
 
 Status StepLog::compare(const client::StepRun& run, StepRow& row) {
   const std::vector<std::span<const std::byte>> results(run.results.begin(), run.results.end());
-  return compare_with_reference(*run.graph, given_, results, client::longest_contraction(*run.graph), row);
+  return compare_with_reference(*run.graph, given_, results, client::longest_contraction(*run.graph), check_, row);
 }
 
 std::int64_t StepLog::wrong() const {
@@ -76,7 +83,8 @@ std::int64_t StepLog::wrong() const {
 }
 
 Status compare_with_reference(const graph::Graph& graph, const std::vector<std::vector<std::byte>>& parameters,
-                              std::span<const std::span<const std::byte>> results, std::int64_t serial, StepRow& row) {
+                              std::span<const std::span<const std::byte>> results, std::int64_t serial, Check check,
+                              StepRow& row) {
   std::vector<graph::Tensor> arguments;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const graph::TensorType& type = graph.node(graph.parameters()[i]).type();
@@ -87,6 +95,13 @@ Status compare_with_reference(const graph::Graph& graph, const std::vector<std::
   options.error_model.serial_additions = std::max(options.error_model.serial_additions, serial);
   options.error_model.flush_denormals = true;  // as verification allows it
   STITCH_ASSIGN(const auto reference, graph::evaluate(graph, arguments, options));
+  std::vector<graph::Tensor> eager;
+  if (check == Check::reference_and_eager) {
+    graph::EvaluateOptions one_at_a_time;
+    one_at_a_time.round = true;
+    STITCH_ASSIGN(eager, graph::evaluate(graph, arguments, one_at_a_time));
+    if (!row.accuracy) row.accuracy.emplace();
+  }
   for (std::size_t r = 0; r < results.size(); ++r) {
     const graph::TensorType& type = graph.type(graph.results()[r]);
     const graph::Tensor found = graph::tensor_from_bytes(type, graph::Box::whole(type.dims), results[r]);
@@ -104,6 +119,7 @@ Status compare_with_reference(const graph::Graph& graph, const std::vector<std::
         row.error = error;
         row.tolerance = bound;
       }
+      if (!eager.empty()) note(*row.accuracy, wanted, value, eager[r].at(i));
       if (accepted) continue;
       if (row.wrong++ == 0) {
         row.first_wrong =

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -9,6 +10,22 @@
 #include "client/program.h"
 
 namespace stitch::cli {
+
+/// How far results are from the float64 reference beside those of operators that run one at a time, each exact but
+/// rounded to its type once: no eager execution is nearer. Sums of squares over what is compared.
+struct Accuracy {
+  double values = 0;  ///< of the reference
+  double ours = 0, eager = 0;
+
+  /// Root mean squares, relative to that of the reference.
+  [[nodiscard]] double ours_rms() const { return relative(ours); }
+  [[nodiscard]] double eager_rms() const { return relative(eager); }
+
+ private:
+  [[nodiscard]] double relative(double errors) const { return values > 0 ? std::sqrt(errors / values) : 0; }
+};
+
+enum class Check : std::uint8_t { none, reference, reference_and_eager };
 
 /// What became of the runs of one fragment, library call or other step, over a program's run.
 struct StepRow {
@@ -27,6 +44,7 @@ struct StepRow {
   double error = 0;            ///< of the element that comes nearest to its tolerance, or goes furthest beyond it
   double tolerance = 0;        ///< of that element
   std::string first_wrong;     ///< "result 0, element 17: 1.5, the reference has 1.0 ± 1e-6"
+  std::optional<Accuracy> accuracy;
 };
 
 /// Notes what a program does, step by step; with a check, compares every fragment and library call with the float64
@@ -34,7 +52,7 @@ struct StepRow {
 /// the reference itself is not compared.
 class StepLog final : public client::StepObserver {
  public:
-  StepLog(const api::Program& program, bool checks) : program_(program), checks_(checks) {}
+  StepLog(const api::Program& program, Check check) : program_(program), check_(check) {}
 
   Status before(const client::StepRun& run) override;
   Status after(const client::StepRun& run) override;
@@ -48,7 +66,7 @@ class StepLog final : public client::StepObserver {
   Status compare(const client::StepRun& run, StepRow& row);
 
   const api::Program& program_;
-  const bool checks_;
+  const Check check_;
   std::vector<StepRow> rows_;
   std::map<std::pair<std::string, std::int64_t>, std::size_t> places_;  ///< of a kind and its index in the program
   std::vector<std::vector<std::byte>> given_;                           ///< the step's parameters before it ran
@@ -58,6 +76,7 @@ class StepLog final : public client::StepObserver {
 /// Compares results with the float64 reference of a graph on these parameters, and notes it in the row. `serial`: terms
 /// that may be added one after the other.
 Status compare_with_reference(const graph::Graph& graph, const std::vector<std::vector<std::byte>>& parameters,
-                              std::span<const std::span<const std::byte>> results, std::int64_t serial, StepRow& row);
+                              std::span<const std::span<const std::byte>> results, std::int64_t serial, Check check,
+                              StepRow& row);
 
 }  // namespace stitch::cli
