@@ -144,6 +144,7 @@ constexpr Rule rows[] = {
     {"aten.ne.Scalar", compare_rule<ne>},
     {"aten.ne.Tensor", compare_rule<ne>},
     {"aten.neg.default", unary<Op::negate>},
+    {"aten.nextafter.default", binary_rule<Op::nextafter>},
     {"aten.ones.default", ones},
     {"aten.ones_like.default", ones},
     {"aten.permute.default", permute},

@@ -135,6 +135,14 @@ FUNCTIONS = {
     "no elements": lambda x: x[:0].exp() + 1,
     "maxima of windows": lambda x: torch.nn.functional.max_pool2d(x[None], 3, 2, 1, return_indices=True),
     "averages of windows": lambda x: torch.nn.functional.avg_pool2d(x[None], 2, 1, 1, count_include_pad=False),
+    "windows beyond the padding": lambda x: (
+        torch.nn.functional.max_pool2d(x[None], 3, 2, ceil_mode=True),
+        torch.nn.functional.max_pool2d(x[None], 2, 3, 1, ceil_mode=True),
+        torch.nn.functional.avg_pool2d(x[None], 3, 2, 1, ceil_mode=True),
+        torch.nn.functional.avg_pool2d(x[None], 3, 2, 1, ceil_mode=True, count_include_pad=False),
+        torch.nn.functional.avg_pool2d(x[None], 3, 2, ceil_mode=True, divisor_override=4),
+    ),
+    "the next number": lambda x: torch.nextafter(x, x.flip(0)),
     "numbers rather than NaN": lambda x: torch.fmax(x, x.clamp_min(0).log()) + torch.fmin(x.clamp_min(0).log(), x),
     "signs": lambda x: (torch.copysign(x + 1, -x), torch.signbit(-x.clamp_min(0)), torch.copysign(x, -0.0)),
     "lengths": lambda x: torch.hypot(x * 1e30, x.flip(0) * 1e30),
@@ -163,7 +171,8 @@ def test_functions_do_what_eager_does(name):
 
 @pytest.mark.parametrize(
     "options", [{"stride": 2}, {"stride": 1, "padding": 1}, {"stride": 2, "padding": 1, "count_include_pad": False},
-                {"stride": 3, "divisor_override": 5}],
+                {"stride": 3, "divisor_override": 5}, {"stride": 3, "ceil_mode": True},
+                {"stride": 2, "padding": 1, "ceil_mode": True}],
 )  # fmt: skip
 def test_gradients_of_averages_of_windows(options):
     def gradient(function):
@@ -174,6 +183,22 @@ def test_gradients_of_averages_of_windows(options):
 
     def function(x):
         return torch.nn.functional.avg_pool2d(x, (3, 2), **options)
+
+    torch.testing.assert_close(gradient(lambda x: run(function, x)), gradient(function))
+    assert stitch.torch.report()["share"] == 1.0
+
+
+def test_gradients_of_maxima_of_windows_beyond_the_padding():
+    x = torch.randn(1, 2, 7, 6)
+
+    def gradient(function):
+        given = x.clone().requires_grad_()
+        y = function(given)
+        (y * torch.linspace(-2, 1, y.numel()).view_as(y)).sum().backward()
+        return given.grad
+
+    def function(x):
+        return torch.nn.functional.max_pool2d(x, 3, 2, ceil_mode=True)
 
     torch.testing.assert_close(gradient(lambda x: run(function, x)), gradient(function))
     assert stitch.torch.report()["share"] == 1.0

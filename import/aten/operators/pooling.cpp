@@ -1,8 +1,8 @@
-// Pooling over windows of the last two dimensions; averages of the last three, too. A pool whose windows reach beyond
-// the padding (ceil_mode) is left to PyTorch.
+// Pooling over windows of the last two dimensions; averages of the last three, too.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <optional>
 
@@ -18,6 +18,10 @@ constexpr std::int64_t most_positions = 64;
 /// One entry for each of the last dimensions.
 struct Windows {
   Dims sizes, strides, padding, dilation;
+  Dims high;  ///< padding behind the last element: with ceil_mode as far as the last window reaches
+
+  /// Whether a window reaches beyond the padding that was asked for.
+  [[nodiscard]] bool reach_beyond() const { return high != padding; }
 };
 
 Dims entries_of(Call& c, std::string_view name, Dims otherwise) {
@@ -29,21 +33,26 @@ Dims entries_of(Call& c, std::string_view name, Dims otherwise) {
   return given;
 }
 
-/// Windows over the last `count` dimensions. Nothing where the case is not lowered, which the call then says.
-std::optional<Windows> windows_of(Call& c, Value x, std::int64_t count = 2) {
+/// Windows over the last `count` dimensions, of which `pooled` says how many there are. Nothing where the case is not
+/// lowered, which the call then says.
+std::optional<Windows> windows_of(Call& c, Value x, const Dims& pooled, std::int64_t count = 2) {
   const Dims ones(count, 1);
   Windows w;
   w.sizes = entries_of(c, "kernel_size", ones);
   w.strides = entries_of(c, "stride", w.sizes);
   w.padding = entries_of(c, "padding", Dims(count, 0));
   w.dilation = entries_of(c, "dilation", ones);
-  if (c.flag("ceil_mode", false)) {
-    c.unsupported("windows that reach beyond the padding (ceil_mode)");
-    return std::nullopt;
-  }
+  w.high = w.padding;
   const bool positive = std::ranges::min(w.sizes) > 0 && std::ranges::min(w.strides) > 0 &&
                         std::ranges::min(w.dilation) > 0 && std::ranges::min(w.padding) >= 0;
-  if (c.rank(x) < count || !positive) c.unsupported(fmt::format("no windows over {} dimensions", count));
+  if (c.rank(x) < count || std::ssize(pooled) != c.rank(x) || !positive)
+    c.unsupported(fmt::format("no windows over {} dimensions", count));
+  if (c.b.failed()) return std::nullopt;
+  for (std::int64_t d = 0; d < count && c.flag("ceil_mode", false); ++d) {
+    const std::int64_t at = c.rank(x) - count + d;
+    const std::int64_t end = (pooled[at] - 1) * w.strides[d] + (w.sizes[d] - 1) * w.dilation[d] + 1;
+    w.high[d] = std::max(w.padding[d], end - w.padding[d] - c.b.dims(x)[at]);
+  }
   return c.b.failed() ? std::nullopt : std::optional(w);
 }
 
@@ -56,10 +65,10 @@ Dims widened(const Dims& last, std::int64_t rank, std::int64_t rest) {
 
 Value window_sums(Builder& b, Value x, const Windows& w) {
   const std::int64_t rank = std::ssize(b.dims(x));
-  const Dims padding = widened(w.padding, rank, 0), ones(rank, 1);
+  const Dims low = widened(w.padding, rank, 0), high = widened(w.high, rank, 0), ones(rank, 1);
   return b.add(Op::reduce_window, {x},
                graph::ReduceWindowAttributes{ReduceKind::sum, widened(w.sizes, rank, 1), widened(w.strides, rank, 1),
-                                             padding, padding, ones, widened(w.dilation, rank, 1)});
+                                             low, high, ones, widened(w.dilation, rank, 1)});
 }
 
 /// Position `offset` of every window along dimension `d` of the result, as an index into the tensor.
@@ -69,11 +78,20 @@ Value window_positions(Call& c, const Windows& w, std::int64_t d, std::int64_t o
   return emit::add(c.b, step, offset * w.dilation[d] - w.padding[d]);
 }
 
-/// What each window's sum is divided by: one number, or by window.
+/// What each window's sum is divided by: one number, or by window. What lies beyond the padding does not count.
 Value divisors(Call& c, Value x, const Windows& w) {
   Builder& b = c.b;
-  const bool all = c.flag("count_include_pad", true) || std::ranges::max(w.padding) == 0;
-  if (!all && !c.has("divisor_override")) return window_sums(b, emit::like(b, x, 1.0), w);
+  const bool padding_counts = c.flag("count_include_pad", true) || std::ranges::max(w.padding) == 0;
+  if ((!padding_counts || w.reach_beyond()) && !c.has("divisor_override")) {
+    Value counted = emit::like(b, x, 1.0);
+    if (!padding_counts) return window_sums(b, counted, w);
+    const Dims padding = widened(w.padding, c.rank(x), 0);
+    counted = b.pad(counted, b.scalar(b.dtype(x), 1.0), padding, padding);
+    Windows rest = w;
+    std::ranges::transform(w.high, w.padding, rest.high.begin(), std::minus());
+    std::ranges::fill(rest.padding, 0);
+    return window_sums(b, counted, rest);
+  }
   const double count = static_cast<double>(graph::element_count(w.sizes));
   return b.scalar(b.dtype(x), c.number("divisor_override", count));
 }
@@ -84,13 +102,12 @@ Value divisors(Call& c, Value x, const Windows& w) {
 Values max_pool(Call& c) {
   Builder& b = c.b;
   const Value x = c.tensor("self");
-  const std::optional<Windows> w = windows_of(c, x);
+  const std::optional<Windows> w = windows_of(c, x, c.result().dims);
   if (!w) return {};
   const std::int64_t rank = c.rank(x), width = b.dims(x).back();
   if (w->sizes[0] * w->sizes[1] > most_positions) return c.unsupported("positions in large windows");
-  const Dims padding = widened(w->padding, rank, 0);
   const Value lowest = b.scalar(b.dtype(x), -std::numeric_limits<double>::infinity());
-  const Value padded = b.pad(x, lowest, padding, padding);
+  const Value padded = b.pad(x, lowest, widened(w->padding, rank, 0), widened(w->high, rank, 0));
   Value best, place;
   for (std::int64_t i = 0; i < w->sizes[0]; ++i) {
     for (std::int64_t j = 0; j < w->sizes[1]; ++j) {
@@ -120,21 +137,21 @@ Values max_pool(Call& c) {
 
 /// The gradient goes to the element that each window has its maximum from, which the tensor itself tells.
 Values max_pool_backward(Call& c) {
-  const Value x = c.tensor("self");
-  const std::optional<Windows> w = windows_of(c, x);
+  const Value x = c.tensor("self"), gradient = c.operand("grad_output", c.result().dtype);
+  const std::optional<Windows> w = windows_of(c, x, c.b.dims(gradient));
   if (!w) return {};
   if (std::ranges::max(w->dilation) > 1) return c.unsupported("windows with holes");
   const std::int64_t rank = c.rank(x);
-  const Dims padding = widened(w->padding, rank, 0);
-  return {c.b.add(Op::select_and_scatter, {x, c.operand("grad_output", c.result().dtype)},
-                  graph::SelectAndScatterAttributes{ReduceKind::max, widened(w->sizes, rank, 1),
-                                                    widened(w->strides, rank, 1), padding, padding})};
+  return {c.b.add(
+      Op::select_and_scatter, {x, gradient},
+      graph::SelectAndScatterAttributes{ReduceKind::max, widened(w->sizes, rank, 1), widened(w->strides, rank, 1),
+                                        widened(w->padding, rank, 0), widened(w->high, rank, 0)})};
 }
 
 Values average_pool(Call& c, std::int64_t dimensions) {
   Builder& b = c.b;
   const Value x = emit::widen(b, c.tensor("self"));
-  const std::optional<Windows> w = windows_of(c, x, dimensions);
+  const std::optional<Windows> w = windows_of(c, x, c.result().dims, dimensions);
   if (!w) return {};
   return {emit::div(b, window_sums(b, x, *w), divisors(c, x, *w))};
 }
@@ -144,11 +161,9 @@ Values average_pool(Call& c, std::int64_t dimensions) {
 Values average_pool_backward(Call& c, std::int64_t dimensions) {
   Builder& b = c.b;
   const Value x = emit::widen(b, c.tensor("self"));
-  const std::optional<Windows> w = windows_of(c, x, dimensions);
-  if (!w) return {};
   const Value gradient = emit::widen(b, c.tensor("grad_output"));
-  if (c.rank(gradient) != c.rank(x)) c.wrong("grad_output", "a gradient of the tensor's rank");
-  if (b.failed()) return {};
+  const std::optional<Windows> w = windows_of(c, x, b.dims(gradient), dimensions);
+  if (!w) return {};
   const std::int64_t rank = c.rank(x);
   Dims low, high, interior;
   for (std::int64_t d = 0; d < dimensions; ++d) {
@@ -161,7 +176,7 @@ Values average_pool_backward(Call& c, std::int64_t dimensions) {
   const Value spread = b.pad(share, b.scalar(b.dtype(share), 0.0), widened(low, rank, 0), widened(high, rank, 0),
                              widened(interior, rank, 0));
   const Dims ones(dimensions, 1);
-  return {window_sums(b, spread, {w->sizes, ones, Dims(dimensions, 0), ones})};
+  return {window_sums(b, spread, {w->sizes, ones, Dims(dimensions, 0), ones, Dims(dimensions, 0)})};
 }
 
 }  // namespace stitch::import::aten
