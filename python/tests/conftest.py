@@ -16,6 +16,7 @@ def pytest_configure(config):
     folder = pathlib.Path(_FOLDER.name)
     os.environ["XDG_RUNTIME_DIR"] = str(folder)
     os.environ["STITCH_CACHE_DIR"] = str(folder / "cache")
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder / "inductor")
     for variable in ("STITCH_SERVER", "STITCH_DEVICE", "STITCH_DISABLE", "STITCH_START"):
         os.environ.pop(variable, None)
     (folder / "cache").mkdir()

@@ -94,19 +94,19 @@ for name, (function, shapes) in FUNCTIONS.items():
             torch.testing.assert_close(ours, theirs, check_stride=True, rtol=1e-5, atol=1e-4)
 
     before = stitch.torch.report()["kernel_calls"]
-    check(compiled(*inputs))
+    check(compiled(list(inputs)))
     assert stitch.torch.report()["kernel_calls"] > before and stitch.torch.report()["eager_calls"] == 0
     workspaces += sum(slot.plan.info["workspace_bytes"] > 0 for slot in _runtime._slots.values())
     # On another stream, and without a word to the driver in between, as a training loop with several would.
-    first = compiled(*inputs)
+    first = compiled(list(inputs))
     current = Stream(other)
-    check(compiled(*inputs))
+    check(compiled(list(inputs)))
     current = Stream(stream)
 
     capturing = True
     captured, executable = ctypes.c_void_p(), ctypes.c_void_p()
     call("cuStreamBeginCapture_v2", stream, 0)  # in the global mode
-    found = compiled(*inputs)
+    found = compiled(list(inputs))
     call("cuStreamEndCapture", stream, ctypes.byref(captured))
     capturing = False
     call("cuGraphInstantiateWithFlags", ctypes.byref(executable), captured, ctypes.c_uint64(0))

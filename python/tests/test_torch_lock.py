@@ -237,3 +237,12 @@ def test_a_lock_that_cannot_be_read_is_an_error_with_its_place(text, error, mess
 def test_a_lock_is_a_files_path():
     with pytest.raises(ValueError, match="option 'lock': expected a file's path, found 3"):
         settings_of(None, {"lock": 3})
+
+
+def test_the_users_file_may_name_a_lock(lock, tmp_path, monkeypatch):
+    (tmp_path / "config.toml").write_text(f'[torch]\nlock = "{lock}"\n')
+    monkeypatch.setenv("STITCH_CONFIG", str(tmp_path / "config.toml"))
+    assert settings_of(None, None).lock.path == str(lock)
+    monkeypatch.setenv("STITCH_LOCK", str(tmp_path / "other"))
+    with pytest.raises(ValueError, match="other: No such file"):
+        settings_of(None, None)

@@ -94,8 +94,9 @@ def _compile(graph_module: torch.fx.GraphModule, settings: Settings):
     modules, reasons = _partition.split(graph_module, device)
     if reasons and settings.fallback == "error":
         _refuse(reasons)
-    if not modules:
-        return _without_ours(graph_module, settings, device)
+    compiles = settings.fallback == "inductor"
+    if compiles:
+        _partition.give_extents(graph_module, modules)
     pieces = []
     for name, module in modules.items():
         pieces.append(_runtime.Piece(module, settings, device))
@@ -106,13 +107,13 @@ def _compile(graph_module: torch.fx.GraphModule, settings: Settings):
     end = time.monotonic() + settings.deadline_ms / 1000
     for piece in pieces:
         piece.ready(max(0.0, end - time.monotonic()))
-    if settings.fallback == "inductor":
+    if compiles and pieces:
         for piece in pieces:
             piece.compile_what_is_dynamic()
         _compile_rest(graph_module, device)
     _runtime.record()
     _trace(pieces, reasons)
-    return _inductor.boxed(graph_module)
+    return _inductor.boxed(graph_module) if pieces else _without_ours(graph_module, settings, device)
 
 
 def _stays_a_call(node) -> bool:
@@ -133,6 +134,7 @@ def _without_ours(graph_module: torch.fx.GraphModule, settings: Settings, device
 def _compile_rest(graph_module: torch.fx.GraphModule, device: torch.device) -> None:
     """What is neither ours nor a library's, with Inductor."""
     modules = _partition.rest_of(graph_module, _inductor.Support())
+    _partition.give_extents(graph_module, modules)
     for node in list(graph_module.graph.nodes):
         if node.op != "call_module" or node.target not in modules:
             continue
@@ -183,7 +185,7 @@ def _partition_of_both(joint, inputs, **options):
     """Forward and backward of a joint graph, by PyTorch's cut. That knows only of some random numbers that they must not
     be drawn twice, and where it is to save memory (activation_memory_budget) would draw dropout's masks anew."""
     for node in joint.graph.nodes:
-        if torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
+        if _partition.is_random(node):
             node.meta.setdefault("recompute", CheckpointPolicy.MUST_SAVE)
     return min_cut_rematerialization_partition(joint, inputs, **options)
 

@@ -5,10 +5,10 @@ where it fails, the operators run eagerly.
 """
 
 import os
-import threading
 from collections.abc import Callable
 
 import torch
+from torch._dynamo.convert_frame import compile_lock
 from torch._guards import TracingContext, detect_fake_mode, tracing
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
@@ -20,12 +20,13 @@ from . import _document, _partition, _report, _shapes
 # Random numbers are eager's, drawn in its order; strides are what AOTAutograd traced; nobody but the user makes CUDA graphs.
 _CONFIG = {"fallback_random": True, "strict_output_strides": True, "triton.cudagraphs": False}
 
-_one_at_a_time = threading.RLock()
+_used = False
+_forked = False
 
 
 def _in_child() -> None:
-    global _one_at_a_time
-    _one_at_a_time = threading.RLock()  # a thread that is not there may hold the parent's
+    global _forked
+    _forked = _used  # neither OpenMP's threads nor those that compile are there, and both are waited for
 
 
 os.register_at_fork(after_in_child=_in_child)
@@ -41,20 +42,16 @@ class Support(OperatorSupportBase):
             return of.op == "call_function" and self.is_node_supported(submodules, of)
         if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
             return False
-        if _partition.is_library(node) or node.target._schema.is_mutable or _is_random(node):
+        if _partition.is_library(node) or node.target._schema.is_mutable or _partition.is_random(node):
             return False
         results = _document.values_of(node)
         read = [value for argument in node.all_input_nodes for value in _document.values_of(argument)]
         return all(isinstance(value, torch.Tensor) for value in results) and all(map(_is_known, results + read))
 
 
-def _is_random(node) -> bool:
-    return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
-
-
 def _is_known(value) -> bool:
     """Whether all of a value that is no element is known before it is computed."""
-    return isinstance(value, (torch.Tensor, torch.SymInt)) and not free_unbacked_symbols(value)
+    return isinstance(value, (torch.Tensor, torch.SymInt, int)) and not free_unbacked_symbols(value)
 
 
 def boxed(graph_module: torch.fx.GraphModule) -> Callable:
@@ -95,13 +92,15 @@ class Compiled(torch.nn.Module):
         # What was read cannot be read again once it was written to.
         self._again = not any(node.op == "call_function" and _writes(node) for node in nodes)
         results = [output] if self._single else output
-        self._traced = [of.meta.get("val") if isinstance(of, torch.fx.Node) else None for of in results]
+        self._strides = [_strides_of(of) for of in results]
 
     def compile_now(self) -> None:
         """Where extents are symbols, at compilation: what Inductor takes for granted of them becomes a guard there."""
-        with _one_at_a_time:
+        global _used
+        with compile_lock:  # one at a time, also of what others compile
             if self._run is not None or self._gave_up:
                 return
+            _used = True
             try:
                 self._run = _compiled(self._operators[0], self._values)
             except Exception as error:
@@ -109,6 +108,9 @@ class Compiled(torch.nn.Module):
             self._values = None
 
     def forward(self, arguments: list):
+        if _forked:
+            _report.failed("inductor: fork", "Inductor, which the parent process has used, is not used after a fork")
+            return self._eager(arguments)
         if self._run is None or not self._ran:
             if self._device is not None and self._device.type == "cuda" and self._captures():
                 return self._eager(arguments)  # neither compiles nor loads anything
@@ -124,12 +126,12 @@ class Compiled(torch.nn.Module):
         except Exception as error:
             if kept is None:
                 raise
-            self._run, self._gave_up = None, True
+            self._run = None
             self._give_up("does not run", error)
             return self._eager(kept)
         self._ran = True
         _report.count("inductor_calls")
-        results = [_as_traced(*pair) for pair in zip(results, self._traced, strict=True)]
+        results = [_as_traced(*pair) for pair in zip(results, self._strides, strict=True)]
         return results[0] if self._single else tuple(results)
 
     def _captures(self) -> bool:
@@ -151,12 +153,16 @@ def _writes(node) -> bool:
     return not isinstance(node.target, torch._ops.OpOverload) or node.target._schema.is_mutable
 
 
-def _as_traced(result, traced):
+def _strides_of(result) -> tuple | None:
+    """Those that a result was traced with; None where there are none, or only the call tells."""
+    traced = result.meta.get("val") if isinstance(result, torch.fx.Node) else None
+    known = isinstance(traced, torch.Tensor) and not _shapes.symbols_of(traced)
+    return tuple(traced.stride()) if known else None
+
+
+def _as_traced(result, strides: tuple | None):
     """With the strides that AOTAutograd counts on."""
-    if not isinstance(traced, torch.Tensor):
-        return result
-    strides = traced.stride()
-    if not all(isinstance(step, int) for step in strides) or result.stride() == strides:
+    if strides is None or result.stride() == strides:
         return result
     if all(size == 1 or a == b for size, a, b in zip(result.shape, result.stride(), strides, strict=True)):
         return result

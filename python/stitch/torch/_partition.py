@@ -47,6 +47,10 @@ def is_library(node) -> bool:
     return str(node.target).startswith(_LIBRARY)
 
 
+def is_random(node) -> bool:
+    return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+
+
 def is_item(node) -> bool:
     """Whether it takes one of an operator's several results."""
     return node.op == "call_function" and node.target is operator.getitem and isinstance(node.args[0], torch.fx.Node)
@@ -177,6 +181,49 @@ def split(graph_module: torch.fx.GraphModule, device: torch.device):
 def rest_of(graph_module: torch.fx.GraphModule, support: OperatorSupportBase) -> dict:
     """Takes what another compiler is to have out of a graph whose pieces of ours are taken out, likewise."""
     return _fused(graph_module, _pieces(graph_module, support), "rest_")
+
+
+def _symbols_of_inputs(graph: torch.fx.Graph) -> dict:
+    """Of symbols, the input that has one's value, or the input and dimension that it is the extent of."""
+    numbers, extents = {}, {}
+    for node in graph.find_nodes(op="placeholder"):
+        value = node.meta.get("val")
+        if isinstance(value, torch.SymInt):
+            numbers[_shapes.expression(value)] = node
+        for dim, extent in enumerate(value.shape if isinstance(value, torch.Tensor) else ()):
+            if isinstance(extent, torch.SymInt):
+                extents[_shapes.expression(extent)] = node, dim
+    return {**extents, **numbers}
+
+
+def _extent(graph: torch.fx.Graph, of, dim: int) -> torch.fx.Node:
+    """An input's extent, read at once: the input is not kept for it."""
+    with graph.inserting_before(next(node for node in graph.nodes if node.op != "placeholder")):
+        node = graph.call_function(torch.ops.aten.sym_size.int, (of, dim))
+    node.meta["val"] = of.meta["val"].shape[dim]
+    return node
+
+
+def give_extents(graph_module: torch.fx.GraphModule, modules: dict) -> None:
+    """Has parts of a graph take as inputs the symbols that their values' extents are made of: Inductor does not find s0
+    and s1 where all it is given has s0 * s1 elements."""
+    known = _symbols_of_inputs(graph_module.graph)
+    for node in graph_module.graph.find_nodes(op="call_module"):
+        if node.target not in modules:
+            continue
+        inside = modules[node.target].graph
+        values = [one.meta.get("val") for one in inside.nodes if one.op != "output"]
+        inputs = inside.find_nodes(op="placeholder")
+        given = {_shapes.expression(v) for v in (one.meta.get("val") for one in inputs) if isinstance(v, torch.SymInt)}
+        for symbol in sorted(_shapes.symbols_of(values) - given, key=str):
+            if symbol not in known:
+                continue
+            if isinstance(known[symbol], tuple):
+                known[symbol] = _extent(graph_module.graph, *known[symbol])
+            with inside.inserting_before(next(one for one in inside.nodes if one.op != "placeholder")):
+                inside.placeholder(f"extent_{symbol}").meta["val"] = known[symbol].meta["val"]
+            node.args = (*node.args, known[symbol])
+        modules[node.target].recompile()
 
 
 def _fused(graph_module: torch.fx.GraphModule, pieces: list, prefix: str) -> dict:

@@ -349,7 +349,7 @@ class Piece(torch.nn.Module):
         self._strict = settings.lock is not None and settings.fallback == "error"
         self._inductor = None
         if settings.fallback == "inductor":
-            self._inductor = _inductor.Compiled(operators, lambda arguments: operators(*arguments), device)
+            self._inductor = _inductor.Compiled(operators, self._run_eagerly, device)
         values = [node.meta.get("val") for node in nodes if node.op != "output"]
         if not _shapes.symbols_of(values):
             self._choose = None
@@ -418,13 +418,16 @@ class Piece(torch.nn.Module):
 
 
     def compile_what_is_dynamic(self) -> None:
-        """With Inductor, where there is no plan yet."""
-        if self._inductor is not None and self._inductor.is_dynamic and not (self._first and self._first.slot.plan):
+        """With Inductor, if that is wanted: calls with other extents will not find a plan."""
+        if self._inductor is not None and self._inductor.is_dynamic:
             self._inductor.compile_now()
 
     def _run_elsewhere(self, arguments: tuple):
         if self._inductor is not None:
             return self._inductor(list(arguments))
+        return self._run_eagerly(arguments)
+
+    def _run_eagerly(self, arguments):
         _report.count("eager_calls")
         return self.operators(*arguments)
 
