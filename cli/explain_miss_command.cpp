@@ -3,6 +3,7 @@
 
 #include "cli/commands.h"
 #include "cli/remote.h"
+#include "client/why.h"
 #include "daemon/stitchd.h"
 #include "graph/codec/codec.h"
 #include "import/import.h"
@@ -13,6 +14,7 @@ namespace stitch::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
+using client::KeyDifference;
 
 struct MissOptions {
   CommonOptions common;
@@ -22,42 +24,30 @@ struct MissOptions {
   std::string fragment;
 };
 
-/// A field in which a key and the nearest stored one differ.
-struct Difference {
-  std::string field, wanted, stored;
-};
-
 /// A fragment of the model, and what the store says to its key.
 struct Finding {
   Hash128 key;
   std::string name;
   std::optional<Hash128> plan;     ///< that is served for it
   std::optional<Hash128> closest;  ///< the nearest plan, where none is
-  std::vector<Difference> differs;
+  std::vector<KeyDifference> differs;
 };
 
-std::string types_of(const graph::Graph& graph) {
-  std::string text;
-  for (const graph::NodeId id : graph.parameters())
-    text += fmt::format("{}{}", text.empty() ? "" : ", ", graph::to_string(graph.node(id).type()));
-  return text;
-}
-
 /// Both sides of a field of the key. Of the fragment itself its inputs tell more than its hash.
-Result<Difference> difference(db::KeyField field, const tuning::ModelFragments::Entry& entry, const db::PlanKey& wanted,
-                              const db::PlanKey& stored, const db::Store& store) {
+Result<KeyDifference> difference(db::KeyField field, const tuning::ModelFragments::Entry& entry,
+                                 const db::PlanKey& wanted, const db::PlanKey& stored, const db::Store& store) {
   using db::KeyField;
   const std::string name(to_string(field));
   switch (field) {
-    case KeyField::version: return Difference{name, wanted.target.version, stored.target.version};
-    case KeyField::toolkit: return Difference{name, wanted.target.toolkit, stored.target.toolkit};
-    case KeyField::architecture: return Difference{name, wanted.target.architecture, stored.target.architecture};
-    case KeyField::device: return Difference{name, wanted.target.device, stored.target.device};
+    case KeyField::version: return KeyDifference{name, wanted.target.version, stored.target.version};
+    case KeyField::toolkit: return KeyDifference{name, wanted.target.toolkit, stored.target.toolkit};
+    case KeyField::architecture: return KeyDifference{name, wanted.target.architecture, stored.target.architecture};
+    case KeyField::device: return KeyDifference{name, wanted.target.device, stored.target.device};
     default: break;
   }
   STITCH_ASSIGN(const db::FragmentRecord record, store.get_fragment(stored.fragment));
   STITCH_ASSIGN(const graph::Graph other, graph::decode(record.graph, graph::Encoding::cbor));
-  return Difference{name, types_of(entry.graph), types_of(other)};
+  return KeyDifference{name, client::parameter_types(entry.graph), client::parameter_types(other)};
 }
 
 Result<Finding> look(const tuning::ModelFragments::Entry& entry, const db::Target& target, const db::Store& store) {
@@ -70,52 +60,23 @@ Result<Finding> look(const tuning::ModelFragments::Entry& entry, const db::Targe
   }
   finding.closest = found.miss.closest_plan;
   if (!found.miss.closest) {
-    finding.differs.push_back({"fragment", types_of(entry.graph), ""});
+    finding.differs.push_back({"fragment", client::parameter_types(entry.graph), ""});
     return finding;
   }
   for (const db::KeyField field : found.miss.differs) {
-    STITCH_ASSIGN(Difference one, difference(field, entry, key, *found.miss.closest, store));
+    STITCH_ASSIGN(KeyDifference one, difference(field, entry, key, *found.miss.closest, store));
     finding.differs.push_back(std::move(one));
   }
   return finding;
 }
 
-std::string types_of(const std::vector<graph::TensorType>& types) {
-  std::string text;
-  for (const graph::TensorType& type : types)
-    text += fmt::format("{}{}", text.empty() ? "" : ", ", graph::to_string(type));
-  return text;
-}
-
-/// Both sides of a field by its name, as a server tells it.
-Difference difference(const std::string& field, const tuning::ModelFragments::Entry& entry,
-                      const api::PlanTarget& wanted, const api::Plan& closest) {
-  const api::PlanTarget& stored = closest.target;
-  if (field == "version") return {field, wanted.version, stored.version};
-  if (field == "toolkit") return {field, wanted.toolkit, stored.toolkit};
-  if (field == "architecture") return {field, wanted.architecture, stored.architecture};
-  if (field == "device") return {field, wanted.device, stored.device};
-  return {field, types_of(entry.graph), types_of(closest.parameters)};
-}
-
-/// Asks a server, which neither predicts nor tunes anything for it.
+/// Asks a server.
 Result<Finding> look(const tuning::ModelFragments::Entry& entry, client::Client& server, api::PlanTarget& target) {
-  STITCH_ASSIGN(const api::LookupAnswer answer,
-                server.look_up({.fragment = entry.graph, .name = entry.name, .improve = false, .predict = false}));
-  target = answer.target;
-  Finding finding{answer.fragment, entry.name, {}, answer.closest_plan, {}};
-  if (answer.source == api::LookupAnswer::Source::store) {
-    finding.plan = answer.plan->id;
-    return finding;
-  }
-  if (!finding.closest) {
-    finding.differs.push_back({"fragment", types_of(entry.graph), ""});
-    return finding;
-  }
-  STITCH_ASSIGN(const api::Plan closest, server.plan(*finding.closest));
-  for (const std::string& field : answer.differed)
-    finding.differs.push_back(difference(field, entry, answer.target, closest));
-  return finding;
+  client::FetchOptions options;
+  options.name = entry.name;
+  STITCH_ASSIGN(client::StoredPlan stored, client::why(server, entry.graph, options));
+  target = stored.target;
+  return Finding{stored.fragment, entry.name, stored.plan, stored.closest, std::move(stored.differs)};
 }
 
 Json document_of(const Finding& finding) {
@@ -124,7 +85,7 @@ Json document_of(const Finding& finding) {
   if (finding.closest) json["closest_plan"] = finding.closest->hex();
   if (finding.plan) return json;
   json["differs"] = Json::array();
-  for (const Difference& one : finding.differs)
+  for (const KeyDifference& one : finding.differs)
     json["differs"].push_back({{"field", one.field}, {"wanted", one.wanted}, {"stored", one.stored}});
   return json;
 }
@@ -134,7 +95,7 @@ std::string text_of(const Finding& finding) {
   if (finding.plan) return text + fmt::format("  found: plan {}\n", finding.plan->hex());
   if (!finding.closest) return text + fmt::format("  missed: nothing of its family is stored\n");
   text += fmt::format("  missed; the nearest is plan {}, which differs in\n", finding.closest->hex());
-  for (const Difference& one : finding.differs)
+  for (const KeyDifference& one : finding.differs)
     text += fmt::format("    {:<13} wanted {}\n    {:<13} stored {}\n", one.field, one.wanted, "", one.stored);
   return text;
 }

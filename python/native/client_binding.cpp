@@ -20,6 +20,7 @@
 #include "client/client.h"
 #include "client/plan_handle.h"
 #include "client/plan_watcher.h"
+#include "client/why.h"
 #include "graph/codec/codec.h"
 #include "python/native/arrays.h"
 #include "python/native/device_kind.h"
@@ -125,6 +126,30 @@ nb::bytes program_of(const Plan& plan) {
   return nb::bytes(document.data(), document.size());
 }
 
+nb::dict why(const Client& client, const Fragment& fragment, const std::string& constraints, const std::string& device,
+             int ordinal) {
+  client::StoredPlan stored;
+  {
+    nb::gil_scoped_release released;
+    client::FetchOptions options;
+    options.name = fragment.graph.name;
+    options.constraints = value_of(graph::parse_constraints(constraints));
+    options.device = value_of(client::open_executor(value_of(device_kind(device)), ordinal)).executor->traits();
+    stored = value_of(client::why(*client.client, fragment.graph, std::move(options)));
+  }
+  const auto id = [](const std::optional<Hash128>& hash) { return hash ? nb::cast(hash->hex()) : nb::none(); };
+  nb::dict differs;
+  for (const client::KeyDifference& one : stored.differs)
+    differs[one.field.c_str()] = nb::make_tuple(one.wanted, one.stored);
+  nb::dict answer;
+  answer["fragment"] = stored.fragment.hex();
+  answer["device"] = stored.target.device;
+  answer["plan"] = id(stored.plan);
+  answer["closest"] = id(stored.closest);
+  answer["differs"] = differs;
+  return answer;
+}
+
 /// Hands a fragment in to be tuned in the background: the job's number, and whether somebody else's was joined.
 std::pair<std::int64_t, bool> tune(const Client& client, const Fragment& fragment, std::optional<std::int64_t> trials,
                                    const std::string& constraints) {
@@ -195,6 +220,8 @@ void bind_client(nb::module_& module) {
            nb::arg("improve") = true, nb::arg("products") = "", nb::arg("device") = "emulated", nb::arg("ordinal") = 0,
            nb::arg("constraints") = "", nb::arg("predict") = true,
            "The program of a whole graph as a CBOR document with its code inside, waiting up to deadline_ms for plans")
+      .def("why", &why, nb::arg("fragment"), nb::arg("constraints") = "", nb::arg("device") = "emulated",
+           nb::arg("ordinal") = 0, "Which plan is stored for a fragment, or in what the nearest one's key differs")
       .def("tune", &tune, nb::arg("fragment"), nb::arg("trials") = nb::none(), nb::arg("constraints") = "",
            nb::call_guard<nb::gil_scoped_release>(),
            "Has a fragment tuned in the background: (number of the job, whether somebody else's was joined)")

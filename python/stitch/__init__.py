@@ -11,7 +11,7 @@
 """
 
 from ._native import version as __version__
-from ._plan import Fragment, Plan, fragment, plan, tune
+from ._plan import Fragment, Plan, fragment, plan, tune, why
 from ._program import Port, Program, program
 from ._server import connect
 from .errors import (
@@ -51,4 +51,5 @@ __all__ = [
     "plan",
     "program",
     "tune",
+    "why",
 ]

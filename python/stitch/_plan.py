@@ -123,6 +123,19 @@ def plan(
     return Plan(client.plan(read, device, ordinal, deadline_ms, improve, constraints, predict, most), read)
 
 
+def why(
+    source, *, device: str = "emulated", ordinal: int = 0, server: str | None = None, constraints: str = ""
+) -> dict:
+    """Why a server has no plan for a fragment, or which one it has; nothing is predicted or tuned for the question.
+
+    `source` and the rest as of `plan`. `fragment` (its key), `device` (that plans are made for), `plan` (the id of the
+    one that is stored, or None), `closest` (the id of the nearest one where there is none, or None where nothing is
+    like it), `differs`: by field of the key (`shape`, `toolkit`, `version`, …) what is wanted and what is stored.
+    Errors: Unavailable, InvalidArgument.
+    """
+    return _server.shared(server).why(fragment(source), constraints, device, ordinal)
+
+
 def tune(
     source,
     *,

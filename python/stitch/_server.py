@@ -55,6 +55,9 @@ class Shared:
     def plan(self, *arguments, **settings):
         return self._called("plan", arguments, settings)
 
+    def why(self, *arguments) -> dict:
+        return self._called("why", arguments, {})
+
     def make_program(self, *arguments, **settings):
         return self._called("make_program", arguments, settings)
 

@@ -129,3 +129,23 @@ def test_processes_that_come_at_once_share_one_server(tmp_path):
     finally:
         for process in servers(tmp_path):
             os.kill(process, 15)
+
+
+def test_why_names_what_differs():
+    def scaled(rows):
+        nodes = [
+            {"op": "parameter", "attributes": {"type": f"f32[{rows},24]"}},
+            {"op": "exp", "operands": [0]},
+            {"op": "reduce", "operands": [1], "attributes": {"kind": "max", "dimensions": [1]}},
+        ]
+        return {"format": "stitch-graph", "version": 1, "name": "scaled", "nodes": nodes, "results": [2]}
+
+    before = stitch.why(scaled(9))
+    assert before["plan"] is None and before["closest"] is None and list(before["differs"]) == ["fragment"], before
+    plan = stitch.plan(scaled(9), improve=False, deadline_ms=120_000)
+    found = stitch.why(scaled(9))
+    assert found["plan"] == plan.info["id"] and found["differs"] == {} and found["fragment"] == plan.info["fragment"]
+    other = stitch.why(scaled(10))
+    assert other["plan"] is None and other["closest"] == plan.info["id"], other
+    assert other["differs"] == {"shape": ("f32[10,24]", "f32[9,24]")}, other
+    assert stitch.why(scaled(9), constraints="deterministic")["plan"] is None
