@@ -246,3 +246,22 @@ def test_the_users_file_may_name_a_lock(lock, tmp_path, monkeypatch):
     monkeypatch.setenv("STITCH_LOCK", str(tmp_path / "other"))
     with pytest.raises(ValueError, match="other: No such file"):
         settings_of(None, None)
+
+
+def test_fingerprints_tell_plans_apart(fresh, tmp_path):  # noqa: F811
+    def functions(x):
+        return torch.softmax(x, -1) * 2
+
+    x = torch.randn(4, 24)
+    only_those_of(functions, x)
+    first = stitch.torch.fingerprint()
+    assert first == stitch.torch.fingerprint() and len(first) == 64
+    (slot,) = _runtime._slots.values()
+    there, slot.plan = slot.plan, None
+    assert stitch.torch.fingerprint() != first
+    slot.plan = there
+    torch._dynamo.reset()
+    only_those_of(functions, x)
+    assert stitch.torch.fingerprint() == first, "the same piece, compiled again"
+    only_those_of(lambda x: x.exp() + 1, x)
+    assert stitch.torch.fingerprint() != first

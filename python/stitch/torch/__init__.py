@@ -25,9 +25,9 @@ from torch.utils.checkpoint import CheckpointPolicy
 from .. import errors
 from . import _artifacts, _decompositions, _document, _inductor, _partition, _report, _runtime
 from ._options import Settings, list_mode_options, list_options, settings_of
-from ._runtime import wait, write_lock
+from ._runtime import fingerprint, wait, write_lock
 
-__all__ = ["backend", "list_mode_options", "list_options", "report", "reset", "wait", "write_lock"]
+__all__ = ["backend", "fingerprint", "list_mode_options", "list_options", "report", "reset", "wait", "write_lock"]
 
 
 def report() -> dict:

@@ -3,6 +3,8 @@
 import concurrent.futures
 import ctypes
 import dataclasses
+import hashlib
+import json
 import os
 import threading
 import time
@@ -231,6 +233,14 @@ def write_lock(path, timeout_seconds: float | None = None) -> int:
         _report.log.warning("%s does not have %d pieces, for which there is no plan", path, missing)
     _locks.write(path, {key: min(found)[1] for key, found in plans.items()})
     return len(plans)
+
+
+def fingerprint() -> str:
+    """A hash of which plan each piece runs now, in whatever order they were compiled: ranks that gather equal ones run
+    the same kernels. Pieces that PyTorch still runs count as such; `wait` before."""
+    with _lock:
+        plans = sorted({(one.key, one.plan.info["id"] if one.plan is not None else "") for one in _slots.values()})
+    return hashlib.sha256(json.dumps(plans).encode()).hexdigest()
 
 
 def _dense(tensor: torch.Tensor) -> torch.Tensor:
