@@ -151,6 +151,12 @@ FUNCTIONS = {
     "the greatest written": lambda x: x.scatter_reduce(1, (x > 0).long(), x.flip(1), "amax"),
     "triangles": lambda x: x[:4, :4][tuple(torch.tril_indices(4, 4, -1))] * 2,
     "every other element": lambda x: torch.slice_scatter(x, x[:, :3] * 2, 1, 0, 6, 2).index_fill(0, torch.tensor([1]), 0.5),
+    "diagonals written": lambda x: (
+        torch.diagonal_scatter(x, torch.ones(4)),
+        torch.diagonal_scatter(x, x[0, :3] * 2, -1),
+        torch.diagonal_scatter(x[:, None].repeat(1, 2, 1), x[:2, :4], -2, 2, 0),
+        torch.diagonal_scatter(x.exp(), x[:0, 0], 6),
+    ),
     "positions of truth": lambda x: ((x > 0).max(1), (x > 0).min(0)),
     "averages in space": lambda x: torch.nn.functional.avg_pool3d(x[None, None], (1, 2, 3), (1, 1, 2), (0, 1, 1)),
     "a scalar": lambda x: x.mean() * torch.tensor(3.0),

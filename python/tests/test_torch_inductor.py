@@ -194,6 +194,16 @@ def test_what_fails_when_it_runs_runs_eagerly(monkeypatch, caplog):
     assert len(said) == 1 and "does not run aten.lgamma.default (RuntimeError: an assertion of Inductor's)" in said[0]
 
 
+@pytest.mark.parametrize("wrong", [None, torch.ones(5, dtype=torch.float64), torch.ones(4)])
+def test_results_that_are_others_than_were_traced_are_not_taken(wrong, monkeypatch):
+    monkeypatch.setattr(_inductor, "_compiled", lambda operators, values: lambda arguments: [wrong, wrong])
+    x = torch.rand(5)
+    found = run(lambda x: tuple(torch.frexp(x * 48.5)), x, options={"fallback": "inductor"})
+    torch.testing.assert_close(found, tuple(torch.frexp(x * 48.5)))
+    (said,) = [e["message"] for e in stitch.torch.report()["failed"] if e["kind"] != "device"]
+    assert "was traced, and" in said
+
+
 def test_an_interrupt_and_a_lack_of_memory_are_the_users(monkeypatch):
     x = torch.rand(5)
     for error in (KeyboardInterrupt, torch.OutOfMemoryError):

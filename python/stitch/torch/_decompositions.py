@@ -145,6 +145,16 @@ def _dropout_backward(gradient, mask, scale):
     return gradient * mask * scale
 
 
+def _diagonal_scatter(x, src, offset=0, dim1=0, dim2=1):
+    """Every element of the diagonal's rows has the row's own, and a comparison of positions picks it."""
+    planes = x.movedim((dim1, dim2), (-2, -1))
+    row = torch.arange(planes.shape[-2], device=x.device)[:, None]
+    column = torch.arange(planes.shape[-1], device=x.device)
+    before = max(-offset, 0)
+    by_row = F.pad(src, (before, planes.shape[-2] - before - src.shape[-1]))[..., :, None]
+    return torch.where(column == row + offset, by_row, planes).movedim((-2, -1), (dim1, dim2))
+
+
 @functools.lru_cache(maxsize=1)
 def table() -> dict:
     """The decompositions that AOTAutograd is given."""
@@ -157,6 +167,7 @@ def table() -> dict:
     result.update(_of_lists())
     result.update(_SHIFTS)
     result[aten._transformer_encoder_layer_fwd.default] = _encoder_layer
+    result[aten.diagonal_scatter.default] = _diagonal_scatter
     result[aten.native_dropout.default] = _dropout
     result[aten.native_dropout_backward.default] = _dropout_backward
     return {op: function for op, function in result.items() if not str(op).startswith(_KEPT)}

@@ -92,7 +92,7 @@ class Compiled(torch.nn.Module):
         # What was read cannot be read again once it was written to.
         self._again = not any(node.op == "call_function" and _writes(node) for node in nodes)
         results = [output] if self._single else output
-        self._strides = [_strides_of(of) for of in results]
+        self._traced = [_known_of(of) for of in results]
 
     def compile_now(self) -> None:
         """Where extents are symbols, at compilation: what Inductor takes for granted of them becomes a guard there."""
@@ -120,7 +120,7 @@ class Compiled(torch.nn.Module):
             return self._eager(arguments)
         kept = list(arguments) if self._again and (self.is_dynamic or not self._ran) else None
         try:
-            results = self._run(arguments)
+            results = [_as_traced(*pair) for pair in zip(self._run(arguments), self._traced, strict=True)]
         except torch.OutOfMemoryError:
             raise  # which programs know how to take
         except Exception as error:
@@ -131,7 +131,6 @@ class Compiled(torch.nn.Module):
             return self._eager(kept)
         self._ran = True
         _report.count("inductor_calls")
-        results = [_as_traced(*pair) for pair in zip(results, self._strides, strict=True)]
         return results[0] if self._single else tuple(results)
 
     def _captures(self) -> bool:
@@ -150,19 +149,28 @@ class Compiled(torch.nn.Module):
 
 
 def _writes(node) -> bool:
-    return not isinstance(node.target, torch._ops.OpOverload) or node.target._schema.is_mutable
+    """Whether an operator may write to what it is given; of those that call graphs nobody knows."""
+    if isinstance(node.target, torch._ops.OpOverload):
+        return node.target._schema.is_mutable
+    return isinstance(node.target, torch._ops.HigherOrderOperator)
 
 
-def _strides_of(result) -> tuple | None:
-    """Those that a result was traced with; None where there are none, or only the call tells."""
+def _known_of(result) -> tuple | None:
+    """Type, shape and strides that a result was traced with; None where there are none, or only the call tells."""
     traced = result.meta.get("val") if isinstance(result, torch.fx.Node) else None
     known = isinstance(traced, torch.Tensor) and not _shapes.symbols_of(traced)
-    return tuple(traced.stride()) if known else None
+    return (traced.dtype, tuple(traced.shape), tuple(traced.stride())) if known else None
 
 
-def _as_traced(result, strides: tuple | None):
-    """With the strides that AOTAutograd counts on."""
-    if strides is None or result.stride() == strides:
+def _as_traced(result, traced: tuple | None):
+    """A result with the strides that AOTAutograd counts on. Errors: it is another one than was traced."""
+    if traced is None:
+        return result
+    dtype, shape, strides = traced
+    if not isinstance(result, torch.Tensor) or result.dtype != dtype or result.shape != shape:
+        found = f"{result.dtype}{list(result.shape)}" if isinstance(result, torch.Tensor) else type(result).__name__
+        raise TypeError(f"{dtype}{list(shape)} was traced, and {found} is the result")
+    if result.stride() == strides:
         return result
     if all(size == 1 or a == b for size, a, b in zip(result.shape, result.stride(), strides, strict=True)):
         return result
