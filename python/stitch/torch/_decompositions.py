@@ -147,12 +147,14 @@ def _dropout_backward(gradient, mask, scale):
 
 def _diagonal_scatter(x, src, offset=0, dim1=0, dim2=1):
     """Every element of the diagonal's rows has the row's own, and a comparison of positions picks it."""
+    if not x.is_contiguous():  # the result has x's strides
+        return NotImplemented
     planes = x.movedim((dim1, dim2), (-2, -1))
     row = torch.arange(planes.shape[-2], device=x.device)[:, None]
     column = torch.arange(planes.shape[-1], device=x.device)
     before = max(-offset, 0)
     by_row = F.pad(src, (before, planes.shape[-2] - before - src.shape[-1]))[..., :, None]
-    return torch.where(column == row + offset, by_row, planes).movedim((-2, -1), (dim1, dim2))
+    return torch.where(column == row + offset, by_row, planes).movedim((-2, -1), (dim1, dim2)).contiguous()
 
 
 @functools.lru_cache(maxsize=1)

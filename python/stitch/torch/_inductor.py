@@ -149,10 +149,10 @@ class Compiled(torch.nn.Module):
 
 
 def _writes(node) -> bool:
-    """Whether an operator may write to what it is given; of those that call graphs nobody knows."""
+    """Whether an operator may write to what it is given."""
     if isinstance(node.target, torch._ops.OpOverload):
         return node.target._schema.is_mutable
-    return isinstance(node.target, torch._ops.HigherOrderOperator)
+    return node.target is torch.ops.higher_order.triton_kernel_wrapper_mutation
 
 
 def _known_of(result) -> tuple | None:
@@ -180,6 +180,8 @@ def _as_traced(result, traced: tuple | None):
 
 def _compiled(operators: torch.fx.GraphModule, values: list) -> Callable:
     """Inductor's code for a graph with inputs as they were traced; called with a list that it empties."""
+    if operators.graph.find_nodes(op="call_function", target=torch.ops.higher_order.with_effects):
+        raise NotImplementedError("operators with effects, whose order tokens keep that Inductor does not hand on")
     from torch._inductor import config
     from torch._inductor.compile_fx import compile_fx_inner, select_decomp_table
     from torch._inductor.utils import BoxedBool
