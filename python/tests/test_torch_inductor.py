@@ -309,3 +309,15 @@ def test_nothing_is_said_when_a_program_ends(tmp_path):
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False, env=dict(os.environ))
     said = [line for line in done.stderr.splitlines() if "stays with PyTorch" not in line and "No CUDA runtime" not in line]
     assert (done.returncode, done.stdout, said) == (0, "", []), done.stderr
+
+
+def test_operators_with_effects_run_eagerly_and_it_is_said_once():
+    x = torch.randn(5, 5) + 5 * torch.eye(5)
+    function = torch.compile(torch.linalg.inv, backend="stitch", options={"fallback": "inductor"})
+    for _ in range(2):
+        torch.testing.assert_close(function(x), torch.linalg.inv(x))
+    with pytest.raises(RuntimeError, match="singular"):
+        function(torch.zeros(5, 5))
+    report = stitch.torch.report()
+    (said,) = [e["message"] for e in report["failed"] if e["kind"] != "device"]
+    assert "operators with effects" in said and report["inductor_calls"] == 0
