@@ -47,6 +47,7 @@ Values arg_reduce_rule(Call& c) {
   return arg_reduce(c, kind, with_values);
 }
 Values scan(Call& c, ReduceKind kind);
+Values scan_log_sum_exp(Call& c);
 template <ReduceKind kind>
 Values scan_rule(Call& c) {
   return scan(c, kind);
@@ -54,6 +55,8 @@ Values scan_rule(Call& c) {
 Values sort(Call& c);
 Values top_k(Call& c);
 Values arg_sort(Call& c);
+Values kth_value(Call& c);
+Values median(Call& c);
 Values extreme_number(Call& c, Op op);  ///< fmax and fmin
 template <Op op>
 Values extreme_number_rule(Call& c) {

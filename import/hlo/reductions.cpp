@@ -3,7 +3,9 @@
 #include <cstring>
 
 #include "graph/literal.h"
+#include "graph/op.h"
 #include "graph/passes/conversions.h"
+#include "graph/passes/scans/scan_combiner.h"
 #include "graph/reduce_kind.h"
 #include "import/hlo/attribute.h"
 #include "import/hlo/combiner.h"
@@ -127,6 +129,42 @@ Value windowed(Builder& builder, Value x, const WindowText& window, ReduceKind k
                                                    window.base_dilation, window.window_dilation});
 }
 
+bool combines_scalars(const graph::Graph& combiner) {
+  return std::ranges::all_of(combiner.nodes(), [](const graph::Node& node) {
+    const bool leaf = node.op == graph::Op::parameter || node.op == graph::Op::constant;
+    return node.results.size() == 1 && node.type().rank() == 0 && (leaf || graph::is_elementwise(node.op));
+  });
+}
+
+/// A running combination by any element-wise function (cumulative logarithms of sums): a window over the whole extent
+/// whose function is associative and whose initial values, which fill the padding, change nothing. Nothing where it is
+/// not that.
+Result<std::optional<Values>> scanned(const Site& site, const WindowText& window,
+                                      const std::shared_ptr<const graph::Graph>& combiner) {
+  const std::optional<Values> nothing;
+  const std::size_t count = site.operands.size() / 2;
+  const Dims& dims = site.operand_type(0).dims;
+  const auto scan = scan_of(window, dims, ReduceKind::sum);
+  if (!scan || scan->exclusive || !combines_scalars(*combiner)) return nothing;
+  std::vector<graph::ConstantAttributes> initial;
+  std::vector<Value> operands;
+  for (std::size_t i = 0; i < count; ++i) {
+    const graph::Node& init = site.builder.graph().node(site.operand(count + i).node);
+    if (init.op != graph::Op::constant || site.operand_type(i).dims != dims) return nothing;
+    initial.push_back(init.as<graph::ConstantAttributes>());
+    operands.push_back(site.operand(i));
+  }
+  STITCH_ASSIGN(const bool neutral, graph::is_neutral(*combiner, initial));
+  if (!neutral) return nothing;
+  STITCH_ASSIGN(const bool associative, graph::is_associative(*combiner));
+  if (!associative) return nothing;
+  const Value made = site.builder.add(graph::Op::associative_scan, std::move(operands),
+                                      graph::AssociativeScanAttributes{scan->dimension, scan->reverse}, {combiner});
+  Values results;
+  for (std::size_t i = 0; i < count; ++i) results.push_back({made.node, static_cast<int>(i)});
+  return std::optional(std::move(results));
+}
+
 /// Whether the operands are n tensors and n scalars of the same types.
 bool has_inits(const Site& site) {
   const std::size_t count = site.operands.size() / 2;
@@ -175,7 +213,11 @@ Result<Values> lower_reduce_window(const Site& site) {
     ours =
         neutral && scalar_type && kind != ReduceKind::replace && site.operand_type(i).dims == site.operand_type(0).dims;
   }
-  if (!ours) return site.lowering.opaque(site, "reduce-window", strange_combiner);
+  if (!ours) {
+    STITCH_ASSIGN(std::optional<Values> scan, scanned(site, window, combiner));
+    if (scan) return std::move(*scan);
+    return site.lowering.opaque(site, "reduce-window", strange_combiner);
+  }
   Values results;
   for (std::size_t i = 0; i < count; ++i) {
     const Value reduced = windowed(site.builder, site.operand(i), window, (*kinds)[i]);

@@ -2,6 +2,7 @@
 
 import copy
 import logging
+import math
 
 import pytest
 
@@ -127,6 +128,10 @@ FUNCTIONS = {
     "integers": lambda x: (x * 10).to(torch.int32) // 3 % 4,
     "floor division": lambda x: torch.div(x, 0.3, rounding_mode="floor") + torch.remainder(x, 0.7),
     "cumulative": lambda x: x.cumsum(1) + x.flip(0),
+    "cumulative logarithms": lambda x: (x.logcumsumexp(1), (x * 200).flip(0).logcumsumexp(0)),
+    "in the middle": lambda x: (
+        x.median(), x.median(1), torch.kthvalue(x, 2, 0), torch.where(x > 1, math.nan, x).median(1, keepdim=True).values.nan_to_num(7),
+    ),
     "log softmax": lambda x: torch.log_softmax(x, 0),
     "16 bit": lambda x: torch.nn.functional.gelu(x.bfloat16()).float(),
     "truth values": lambda x: ((x > 0) & (x < 1)).any(1),

@@ -28,7 +28,15 @@ constexpr std::string_view parameters = R"(  x = f32[4,8] parameter(0)
 )";
 constexpr int parameter_count = 8;
 
-constexpr std::string_view computations = R"(sum {
+constexpr std::string_view computations = R"(log_add {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ea = f32[] exponential(a)
+  eb = f32[] exponential(b)
+  s = f32[] add(ea, eb)
+  ROOT r = f32[] log(s)
+}
+sum {
   a = f32[] parameter(0)
   b = f32[] parameter(1)
   ROOT r = f32[] add(a, b)
@@ -497,6 +505,11 @@ return %9)"},
        R"(%8 = constant f32[] {0}
 %9 = scan f32[4,8] %0 {kind=sum, dimension=0, reverse=false, exclusive=true}
 return %9)"},
+      {R"(  z = f32[] constant(-inf)
+  ROOT r = f32[4,8] reduce-window(x, z), window={size=1x8 pad=0_0x0_7}, to_apply=log_add)",
+       R"(%8 = constant f32[] {-inf}
+%9 = associative-scan f32[4,8] %0 {dimension=1, reverse=true}
+return %9)"},
       {R"(  z = f32[] constant(0)
   ROOT r = f32[4,8] reduce-window(x, z), window={size=1x7 pad=0_0x6_0}, to_apply=sum)",
        R"(%8 = constant f32[] {0}
@@ -561,7 +574,7 @@ TEST(HloRules, WhatDoesNotFitIsAnErrorWithItsPlace) {
     std::string_view instruction, message;
   };
   const Row rows[] = {
-      {"f32[4,8] add(x, i)", "line 105, column 8: add 'r': operand 1 is s32, operand 0 is f32"},
+      {"f32[4,8] add(x, i)", "line 113, column 8: add 'r': operand 1 is s32, operand 0 is f32"},
       {"f32[4,8] add(x, v)", "add 'r': operand 1 has shape f32[8], operand 0 has f32[4,8]"},
       {"f32[4,8] add(x)", "add 'r': 1 operands are given"},
       {"f32[4,7] add(x, y)", "add 'r': declared as f32[4,7], but the operands give f32[4,8]"},
@@ -600,7 +613,7 @@ TEST(HloRules, WhatDoesNotFitIsAnErrorWithItsPlace) {
     const Error error = import_bad(entry(fmt::format("  ROOT r = {}", row.instruction)));
     EXPECT_EQ(error.kind, ErrorKind::parse) << error.message;
     EXPECT_THAT(error.message, HasSubstr(row.message)) << row.instruction;
-    EXPECT_THAT(error.message, HasSubstr("line 105, column ")) << row.instruction;
+    EXPECT_THAT(error.message, HasSubstr("line 113, column ")) << row.instruction;
   }
 }
 

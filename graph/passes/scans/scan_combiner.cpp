@@ -188,6 +188,27 @@ Result<bool> is_associative(const Graph& region) {
   return true;
 }
 
+Result<bool> is_neutral(const Graph& region, const std::vector<ConstantAttributes>& initial) {
+  Builder b;
+  std::mt19937 random(seed);
+  std::vector<Value> tuple, neutral;
+  std::vector<Tensor> arguments;
+  for (const ConstantAttributes& one : initial) {
+    tuple.push_back(b.parameter(one.type.dtype, {triples}));
+    arguments.push_back(sample(one.type.dtype, random));
+    neutral.push_back(b.broadcast(b.constant(one), {triples}, {}));
+  }
+  std::vector<Value> results = applied(b, region, neutral, tuple);
+  const std::vector<Value> other = applied(b, region, tuple, neutral);
+  results.insert(results.end(), other.begin(), other.end());
+  STITCH_ASSIGN(const Graph graph, b.finish(std::move(results)));
+  STITCH_ASSIGN(const std::vector<Tensor> values, evaluate(graph, arguments));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (!agree(values[i], arguments[i % initial.size()])) return false;
+  }
+  return true;
+}
+
 std::optional<ReduceKind> kind_of(const Graph& region) {
   if (region.results().size() != 1 || region.size() != 3) return std::nullopt;
   const Node& node = region.node(region.results()[0].node);

@@ -46,6 +46,9 @@ class ScanCombiner {
 /// integers (so that ties and zeros occur), integers of all bits.
 Result<bool> is_associative(const Graph& region);
 
+/// Whether combining a tuple with `initial`, on either side, leaves it as it was, tried likewise.
+Result<bool> is_neutral(const Graph& region, const std::vector<ConstantAttributes>& initial);
+
 /// The kind of reduction that a region of one component is: one operator on left and right; nothing otherwise.
 std::optional<ReduceKind> kind_of(const Graph& region);
 

@@ -90,11 +90,38 @@ Values scan(Call& c, ReduceKind kind) {
 
 namespace {
 
-/// The first `count` of a tensor's lines in order, and their places; -1: all of them. PyTorch's order is ours: NaN is
+/// log(exp(a) + exp(b)) without overflow.
+std::shared_ptr<const graph::Graph> log_sum_exp_of_two(Call& c, DType dtype) {
+  Builder b("log_sum_exp");
+  const Value x = b.parameter(dtype, {}), y = b.parameter(dtype, {});
+  const Value apart = b.binary(Op::subtract, x, y);
+  const Value rest = b.unary(Op::log1p, b.unary(Op::exp, b.unary(Op::negate, b.unary(Op::abs, apart))));
+  const Value sum = b.binary(Op::add, b.binary(Op::maximum, x, y), rest);
+  // Of equal infinities the difference is no number.
+  const Value result = b.select(b.unary(Op::is_nan, apart), b.binary(Op::add, x, y), sum);
+  Result<graph::Graph> region = b.finish({result});
+  if (region) return std::make_shared<const graph::Graph>(std::move(*region));
+  c.unsupported(region.error().message);
+  return nullptr;
+}
+
+}  // namespace
+
+Values scan_log_sum_exp(Call& c) {
+  const Value x = emit::widen(c.b, c.operand("self", c.result().dtype));
+  if (c.b.dims(x).empty()) return {x};
+  const std::int64_t dimension = c.dimension("dim", std::ssize(c.b.dims(x)));
+  const auto region = log_sum_exp_of_two(c, c.b.dtype(x));
+  if (region == nullptr) return {};
+  return {c.b.add(Op::associative_scan, {x}, graph::AssociativeScanAttributes{dimension, false}, {region})};
+}
+
+namespace {
+
+/// The first `count` of the lines of x in order, and their places; -1: all of them. PyTorch's order is ours: NaN is
 /// the greatest, zeros of both signs are equal.
-Values in_order(Call& c, bool descending, std::int64_t count) {
+Values in_order(Call& c, Value x, bool descending, std::int64_t count) {
   Builder& b = c.b;
-  Value x = c.tensor("self");
   if (b.dims(x).empty()) x = b.reshape(x, {1});
   const Dims dims = b.dims(x);
   if (dims.empty()) return {};  // the builder has failed
@@ -106,23 +133,64 @@ Values in_order(Call& c, bool descending, std::int64_t count) {
   return {sorted, {sorted.node, 1}};
 }
 
+/// Both of `in_order`'s results at one rank of every line, in the results' shapes.
+Values at_rank(Call& c, const Values& both, std::int64_t rank) {
+  Builder& b = c.b;
+  const Dims dims = b.dims(both[0]);
+  const std::int64_t dimension = c.dimension("dim", std::ssize(dims), -1);
+  Dims starts(dims.size(), 0), limits = dims;
+  starts[dimension] = rank;
+  limits[dimension] = rank + 1;
+  Values picked;
+  for (std::size_t i = 0; i < c.result_count(); ++i)
+    picked.push_back(b.reshape(b.slice(both[i], starts, limits, Dims(dims.size(), 1)), c.result(i).dims));
+  return picked;
+}
+
 }  // namespace
 
 Values sort(Call& c) {
-  const Values both = in_order(c, c.flag("descending", false), -1);
+  const Values both = in_order(c, c.tensor("self"), c.flag("descending", false), -1);
   if (both.size() < 2) return both;
   return {c.b.reshape(both[0], c.result(0).dims), c.b.reshape(both[1], c.result(1).dims)};
 }
 
 Values arg_sort(Call& c) {
-  const Values both = in_order(c, c.flag("descending", false), -1);
+  const Values both = in_order(c, c.tensor("self"), c.flag("descending", false), -1);
   return both.size() < 2 ? both : Values{c.b.reshape(both[1], c.result().dims)};
 }
 
 Values top_k(Call& c) {
-  const Values both = in_order(c, c.flag("largest", true), c.integer("k", 0));
+  const Values both = in_order(c, c.tensor("self"), c.flag("largest", true), c.integer("k", 0));
   if (both.size() < 2) return both;
   return {c.b.reshape(both[0], c.result(0).dims), c.b.reshape(both[1], c.result(1).dims)};
+}
+
+Values kth_value(Call& c) {
+  const Values both = in_order(c, c.tensor("self"), false, -1);
+  if (both.size() < 2) return both;
+  const Dims& dims = c.b.dims(both[0]);
+  const std::int64_t k = c.integer("k", 1), length = dims[c.dimension("dim", std::ssize(dims), -1)];
+  if (k < 1 || k > length) return c.unsupported(fmt::format("the {}th of {} elements", k, length));
+  return at_rank(c, both, k - 1);
+}
+
+/// The lower of two in the middle; of a line with a NaN that, which is the last in order.
+Values median(Call& c) {
+  Builder& b = c.b;
+  Value x = c.tensor("self");
+  if (!c.has("dim")) x = b.reshape(x, {graph::element_count(b.dims(x))});
+  const Values both = in_order(c, x, false, -1);
+  if (both.size() < 2) return both;
+  const Dims& dims = b.dims(both[0]);
+  const std::int64_t length = dims[c.dimension("dim", std::ssize(dims), -1)];
+  if (length < 1) return c.unsupported("the median of no elements");
+  Values middle = at_rank(c, both, (length - 1) / 2);
+  if (!graph::is_floating(b.dtype(both[0]))) return middle;
+  const Values last = at_rank(c, both, length - 1);
+  const Value none = b.unary(Op::is_nan, last[0]);
+  for (std::size_t i = 0; i < middle.size(); ++i) middle[i] = b.select(none, last[i], middle[i]);
+  return middle;
 }
 
 }  // namespace stitch::import::aten
