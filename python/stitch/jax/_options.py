@@ -10,8 +10,8 @@ class Settings:
     """One function's options; each field is a keyword of `stitch.jax.jit`."""
 
     device: str = "auto"
-    """Where arrays of the CPU are computed: "emulated" (Stitch's emulated GPU), or "auto" (XLA computes them). Those of a
-    GPU are computed there."""
+    """Where arrays of the CPU are computed: "emulated" (Stitch's emulated GPU), or "auto" (XLA computes them). Those of
+    a GPU are computed there."""
     fallback: str = "xla"
     """What runs where Stitch has no program: "xla" (the function itself), or "error" (tracing fails and says why)."""
     deadline_ms: int = 60_000

@@ -69,7 +69,12 @@ class Settings:
         return ",".join(name for name, asked in wanted.items() if asked)
 
 
-_CHOICES = {"device": ("auto", "emulated"), "fallback": ("eager", "inductor", "error"), "effort": EFFORTS, "precision": ("default", "eager")}
+_CHOICES = {
+    "device": ("auto", "emulated"),
+    "fallback": ("eager", "inductor", "error"),
+    "effort": EFFORTS,
+    "precision": ("default", "eager"),
+}
 
 
 def list_options() -> list[str]:
