@@ -23,7 +23,7 @@ from torch._logging import trace_structured
 from torch.utils.checkpoint import CheckpointPolicy
 
 from .. import errors
-from . import _artifacts, _decompositions, _document, _inductor, _partition, _report, _runtime
+from . import _artifacts, _decompositions, _document, _inductor, _partition, _report, _runtime, _updates
 from ._options import Settings, list_mode_options, list_options, settings_of
 from ._runtime import fingerprint, wait, write_lock
 
@@ -91,6 +91,7 @@ def _compile(graph_module: torch.fx.GraphModule, settings: Settings):
     device = _device_of(value for node in graph_module.graph.nodes for value in _document.values_of(node))
     if device is None or (device.type != "cuda" and settings.device == "auto"):
         return _without_ours(graph_module, settings, device)
+    updates = _updates.take_out(graph_module.graph)
     modules, reasons = _partition.split(graph_module, device)
     if reasons and settings.fallback == "error":
         _refuse(reasons)
@@ -111,6 +112,7 @@ def _compile(graph_module: torch.fx.GraphModule, settings: Settings):
         for piece in pieces:
             piece.compile_what_is_dynamic()
         _compile_rest(graph_module, device)
+    _updates.put_back(graph_module.graph, updates, together=bool(pieces))
     _runtime.record()
     _trace(pieces, reasons)
     return _inductor.boxed(graph_module) if pieces else _without_ours(graph_module, settings, device)
@@ -200,6 +202,7 @@ def compiled(graph_module, example_inputs, settings: Settings):
             inference_compiler=compile_graph,
             decompositions=_decompositions.table(),
             partition_fn=_partition_of_both,
+            keep_inference_input_mutations=True,
         )(graph_module, example_inputs)
     except torch._dynamo.exc.TorchDynamoException:
         raise  # by which Dynamo tells itself to trace anew
