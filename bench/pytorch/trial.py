@@ -5,6 +5,7 @@ import copy
 import math
 import time
 
+import inductor
 import torch
 import torch.utils._pytree as pytree
 from optimizers import OPTIMIZERS
@@ -96,9 +97,18 @@ def doubled(value):
 def summary(report: dict) -> dict:
     kept = (
         "graphs", "operators", "operators_ours", "operators_library", "kernel_calls", "eager_calls", "launches", "bytes",
-        "fell_back", "failed",
+        "updated_bytes", "fell_back", "failed",
     )  # fmt: skip
     return {name: report[name] for name in kept}
+
+
+def counted(run) -> dict:
+    """What Inductor would launch and move for what `run` does with a back end."""
+    torch._dynamo.reset()
+    counts = inductor.Counts()
+    run(counts)
+    torch._dynamo.reset()
+    return {"launches": counts.launches, "bytes": counts.bytes, "errors": counts.errors}
 
 
 def forward(model, inputs, precision: str) -> dict:
@@ -117,6 +127,7 @@ def forward(model, inputs, precision: str) -> dict:
         row["errors"] = [[error(ours, right), error(theirs, right)]]
         with computing(precision):
             row["peak"] = [peak_of(lambda: compiled(**inputs)), peak_of(lambda: eager(**inputs))]
+            row["inductor"] = counted(lambda backend: torch.compile(eager, backend=backend)(**inputs))
     return {**row, "seconds": time.monotonic() - start}
 
 
@@ -142,6 +153,12 @@ def training(model, inputs, name: str, precision: str) -> dict:
         loss_of(results).backward()
 
     row["peak"] = [peak_of(lambda: both_ways(compiled)), peak_of(lambda: both_ways(eager))]
+
+    def whole_step(backend):
+        both_ways(torch.compile(eager, backend=backend))
+        torch.compile(steps[1], backend=backend)()
+
+    row["inductor"] = counted(whole_step)
     return {**row, "optimizer": name, "seconds": time.monotonic() - start}
 
 

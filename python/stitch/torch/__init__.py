@@ -36,8 +36,8 @@ def report() -> dict:
     `operators` (without views) are `operators_library` (products, convolutions, attention), `operators_ours` and what
     `fell_back` lists by operator and reason; `share` is ours of the latter two. `kernel_calls` and `eager_calls` count
     pieces that ran in our kernels and in PyTorch, `inductor_calls` pieces and parts that are not ours as Inductor
-    compiled them, `launches` and `bytes` what the former launched and moved; `plans`
-    those that are there, on their way, missing.
+    compiled them, `launches` and `bytes` what the former launched and moved, `updated_bytes` what was written back to
+    inputs besides; `plans` those that are there, on their way, missing.
     """
     _say_what_is_not_traced()
     return {**_report.snapshot(), "plans": _runtime.counts()}

@@ -9,7 +9,7 @@ log = logging.getLogger("stitch.torch")
 _lock = threading.Lock()
 _COUNTS = (
     "graphs", "operators", "operators_ours", "operators_library", "kernel_calls", "eager_calls", "inductor_calls",
-    "launches", "bytes",
+    "launches", "bytes", "updated_bytes",
 )  # fmt: skip
 
 

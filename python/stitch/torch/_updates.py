@@ -6,7 +6,7 @@ kernel for every tensor; together they are a few.
 
 import torch
 
-from . import _partition
+from . import _partition, _report, _shapes
 
 
 def _reads_an_input(value) -> bool:
@@ -38,8 +38,10 @@ def take_out(graph: torch.fx.Graph) -> list:
     return targets
 
 
-def write_back(targets: list, values: list) -> None:
+def write_back(targets: list, values: list, size: int) -> None:
+    """`size`: of the values, in bytes."""
     torch._foreach_copy_(targets, values)
+    _report.count("updated_bytes", size)
 
 
 def put_back(graph: torch.fx.Graph, targets: list, together: bool) -> None:
@@ -64,4 +66,5 @@ def put_back(graph: torch.fx.Graph, targets: list, together: bool) -> None:
             of_one[0].append(target)
             of_one[1].append(value)
         for of_one in by_device.values():
-            graph.call_function(write_back, of_one)
+            size = sum(_shapes.bytes_of(target.meta["val"]) for target in of_one[0])
+            graph.call_function(write_back, (*of_one, size))
