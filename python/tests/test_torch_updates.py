@@ -101,3 +101,44 @@ def test_what_is_not_ours_may_update_inputs():
     torch._dynamo.reset()
     found = torch.compile(function, backend="stitch", options=EMULATED)(ours)
     torch.testing.assert_close([found, ours], [function(x), x], rtol=1e-4, atol=1e-4)
+
+
+def caches(length=16):
+    return torch.zeros(2, length, 4), torch.ones(2, length, 4)
+
+
+PARTS = {
+    "a slice": lambda k, v, new, at: (k.__setitem__((slice(None), slice(3, 4)), new), v[:, 5:7].mul_(2)),
+    "a position": lambda k, v, new, at: (k.index_copy_(1, at, new.tanh()), v.index_put_((torch.tensor([1]), at), new[0])),
+    "one of a dimension": lambda k, v, new, at: (k[:, 2].copy_(new[:, 0]), v.select(0, 1).add_(1)),
+    "scattered": lambda k, v, new, at: (k.scatter_(1, at.view(1, 1, 1).expand(2, 1, 4), new * 2), v.add_(0)),
+    "twice": lambda k, v, new, at: (k.__setitem__((slice(None), slice(0, 1)), new), k[:, 3:4].copy_(new + 1)),
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_a_part_is_written_where_it_is(name):
+    """And what reads the cache afterwards reads what was written."""
+
+    def function(k, v, new, at):
+        PARTS[name](k, v, new, at)
+        return torch.softmax(k * new, -1) + v.exp()
+
+    new, at = torch.randn(2, 1, 4), torch.tensor([7])
+    ours, theirs = caches(), caches()
+    found = torch.compile(function, backend="stitch", options=EMULATED)(*ours, new, at)
+    torch.testing.assert_close([found, *ours], [function(*theirs, new, at), *theirs], rtol=1e-5, atol=1e-6)
+    report = stitch.torch.report()
+    assert report["updated_bytes"] == (ours[1].nbytes if name == "scattered" else 0), report
+    assert report["kernel_calls"] >= 1 and report["failed"] == [], report
+
+
+def test_what_was_there_before_is_read_before():
+    def function(k, new):
+        before = k.sum(1)
+        k[:, 3:4] = new
+        return before, k.sum(1)
+
+    new, (ours, _), (theirs, _) = torch.randn(2, 1, 4), caches(), caches()
+    found = torch.compile(function, backend="stitch", options=EMULATED)(ours, new)
+    torch.testing.assert_close([*found, ours], [*function(theirs, new), theirs])

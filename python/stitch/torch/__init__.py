@@ -91,6 +91,7 @@ def _compile(graph_module: torch.fx.GraphModule, settings: Settings):
     device = _device_of(value for node in graph_module.graph.nodes for value in _document.values_of(node))
     if device is None or (device.type != "cuda" and settings.device == "auto"):
         return _without_ours(graph_module, settings, device)
+    _updates.write_parts(graph_module.graph)
     updates = _updates.take_out(graph_module.graph)
     modules, reasons = _partition.split(graph_module, device)
     if reasons and settings.fallback == "error":
@@ -126,7 +127,8 @@ def _stays_a_call(node) -> bool:
 def _without_ours(graph_module: torch.fx.GraphModule, settings: Settings, device: torch.device | None):
     """A graph that has nothing of ours."""
     run = _inductor.boxed(graph_module)
-    if settings.fallback != "inductor" or all(map(_stays_a_call, graph_module.graph.nodes)):
+    nodes = graph_module.graph.nodes
+    if settings.fallback != "inductor" or all(map(_stays_a_call, nodes)) or any(map(_partition.is_write, nodes)):
         return run
     whole = _inductor.Compiled(graph_module, run, device)
     whole.compile_now()

@@ -172,4 +172,6 @@ def table() -> dict:
     result[aten.diagonal_scatter.default] = _diagonal_scatter
     result[aten.native_dropout.default] = _dropout
     result[aten.native_dropout_backward.default] = _dropout_backward
+    for op in (aten.select_scatter.default, aten.slice_scatter.default):  # which may be written where they are
+        result.pop(op, None)
     return {op: function for op, function in result.items() if not str(op).startswith(_KEPT)}

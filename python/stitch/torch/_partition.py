@@ -60,9 +60,19 @@ def is_view(node) -> bool:
     return node.target is operator.getitem or str(node.target) in _VIEWS
 
 
+def writes_its_input(function):
+    """Marks what stands in a graph for an operator that writes where its first operand lies, and returns that."""
+    function.writes_its_input = True
+    return function
+
+
+def is_write(node) -> bool:
+    return node.op == "call_function" and getattr(node.target, "writes_its_input", False)
+
+
 def is_operator(node) -> bool:
     """Whether it computes a tensor."""
-    return node.op == "call_function" and not is_view(node) and not _shapes.is_symbol(node)
+    return node.op == "call_function" and not is_view(node) and not is_write(node) and not _shapes.is_symbol(node)
 
 
 # So small a part of the bytes that a graph reads, and no larger one, may wait for a piece although it could be freed.
@@ -75,7 +85,7 @@ class _Support(OperatorSupportBase):
         self.device, self.reasons = device, {}
 
     def is_node_supported(self, submodules, node) -> bool:
-        if node.op != "call_function" or _shapes.is_symbol(node):
+        if node.op != "call_function" or _shapes.is_symbol(node) or is_write(node):
             return False
         if node.target is operator.getitem:
             of = node.args[0]

@@ -16,6 +16,101 @@ def _reads_an_input(value) -> bool:
     return not isinstance(value, torch.fx.Node) or value.op in ("placeholder", "get_attr")
 
 
+@_partition.writes_its_input
+def _put(x, indices, values, accumulate=False):
+    return torch.ops.aten.index_put_.default(x, indices, values, accumulate)  # which takes None among the indices
+
+
+@_partition.writes_its_input
+def _write_slice(x, src, dim=0, start=None, end=None, step=1):
+    torch.ops.aten.slice.Tensor(x, dim, start, end, step).copy_(src)
+    return x
+
+
+@_partition.writes_its_input
+def _write_select(x, src, dim, index):
+    x.select(dim, index).copy_(src)
+    return x
+
+
+@_partition.writes_its_input
+def _scatter(x, dim, index, src):
+    return x.scatter_(dim, index, src)
+
+
+_IN_PLACE = {
+    torch.ops.aten.index_put.default: _put,
+    torch.ops.aten.slice_scatter.default: _write_slice,
+    torch.ops.aten.select_scatter.default: _write_select,
+    torch.ops.aten.scatter.src: _scatter,
+}
+"""Operators that write a part of their first operand, and what writes it there."""
+
+
+def _readers(value, but) -> list:
+    """Who reads a value, through views of it as well; but for one."""
+    found = []
+    for user in value.users:
+        if user is not but:
+            found += _readers(user, but) if _partition.is_view(user) else [user]
+    return found
+
+
+def _ancestors(node) -> set:
+    seen, left = set(), [node]
+    while left:
+        for one in left.pop().all_input_nodes:
+            if one not in seen:
+                seen.add(one)
+                left.append(one)
+    return seen
+
+
+def _chain(copy, target, value) -> list:
+    """The writes of parts that make `value` of an input, first to last; none where somebody else may read, in whatever
+    order, what a write has overwritten."""
+    chain = []
+    while value is not target:
+        if not isinstance(value, torch.fx.Node) or value.op != "call_function" or value.target not in _IN_PLACE:
+            return []
+        chain.append(value)
+        value = value.args[0]
+    for written, write in zip([target, *chain[:0:-1]], chain[::-1], strict=True):
+        before = _ancestors(write)
+        if any(reader not in before for reader in _readers(written, write) if reader is not copy):
+            return []
+    return chain[::-1]
+
+
+def _without_shapes_of_parts(graph: torch.fx.Graph) -> None:
+    """What is written to a part is broadcast and converted where it is written: what says so of a view is left out."""
+    for node in list(graph.nodes):
+        if node.op == "call_function" and node.target in (_write_slice, _write_select):
+            src = node.args[1]
+            if src.op == "call_function" and src.target is torch.ops.aten.copy.default and len(src.users) == 1:
+                node.update_arg(1, src.args[1])
+                view = src.args[0]
+                graph.erase_node(src)
+                if isinstance(view, torch.fx.Node) and _partition.is_view(view) and not view.users:
+                    graph.erase_node(view)
+
+
+def write_parts(graph: torch.fx.Graph) -> None:
+    """Has a graph write parts of inputs where they are (caches of keys and values), instead of making the whole anew and
+    copying it: PyTorch's operators do it, behind which stands whoever reads the result."""
+    for copy in list(graph.nodes):
+        if copy.op != "call_function" or copy.target is not torch.ops.aten.copy_.default or copy.users:
+            continue
+        target, value = copy.args[:2]
+        chain = _chain(copy, target, value) if target.op == "placeholder" else []
+        if not chain or any(user.op == "output" for user in value.users):
+            continue
+        graph.erase_node(copy)
+        for node in chain:
+            node.target = _IN_PLACE[node.target]
+    _without_shapes_of_parts(graph)
+
+
 def take_out(graph: torch.fx.Graph) -> list:
     """Takes the copies into inputs out of a graph, and has it return what they copy instead, behind its results: who puts
     operators in other orders does not see that copies write. The inputs by their places: splitting makes nodes anew.
