@@ -35,6 +35,8 @@ constexpr std::array variables = {
     Variable{"STITCH_EFFORT", "Python", "none, quick or full: what is tuned in the background for PyTorch's graphs"},
     Variable{"STITCH_BUDGET_SECONDS", "Python", "how long the server may tune what a compilation asked for"},
     Variable{"STITCH_MAX_WORKSPACE_BYTES", "Python", "plans that need more memory beside their arrays are not taken"},
+    Variable{"STITCH_LOCK", "Python",
+             "a file of stitch.torch.write_lock: PyTorch's graphs run the plans that it names"},
     Variable{"STITCH_CONFIG", "Python", "the file with the user's options, instead of stitch/config.toml"},
     Variable{"STITCH_RUNNER", "servers", "the file of stitch-runner"},
     Variable{"STITCH_NVRTC", "compilers", "NVRTC's file"},
