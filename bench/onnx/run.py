@@ -49,16 +49,31 @@ def array_of(name: str, code: int, shape, facts: dict) -> numpy.ndarray:
     return values.astype(dtype)
 
 
+def extents_indexed(model) -> dict:
+    """Of initializers that GatherND takes for tuples of indices: the extents that these index."""
+    model = onnx.shape_inference.infer_shapes(model)
+    values = [*model.graph.input, *model.graph.value_info, *model.graph.output]
+    shapes = {v.name: [extent.dim_value for extent in v.type.tensor_type.shape.dim] for v in values}
+    shapes |= {tensor.name: list(tensor.dims) for tensor in model.graph.initializer}
+    found = {}
+    for node in model.graph.node:
+        if node.op_type == "GatherND" and node.input[0] in shapes:
+            batch = next((a.i for a in node.attribute if a.name == "batch_dims"), 0)
+            found[node.input[1]] = shapes[node.input[0]][batch:]
+    return found
+
+
 def stand_in(name: str, folder: pathlib.Path) -> tuple[pathlib.Path, dict]:
     """The model with a file of weights beside it, and feeds for it."""
     facts = json.loads((MODELS / f"{name}.json").read_text())
     model = onnx.load(MODELS / f"{name}.onnx", load_external_data=False)
+    indexed = extents_indexed(model)
     for tensor in model.graph.initializer:
         if tensor.data_location == TensorProto.EXTERNAL:
-            made = numpy_helper.from_array(
-                array_of(tensor.name, tensor.data_type, tuple(tensor.dims), facts), tensor.name
-            )
-            tensor.CopyFrom(made)
+            array = array_of(tensor.name, tensor.data_type, tuple(tensor.dims), facts)
+            if extents := indexed.get(tensor.name):
+                array %= numpy.asarray(extents[: array.shape[-1]], array.dtype)
+            tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
     path = folder / f"{name}.onnx"
     onnx.save_model(model, path, save_as_external_data=True, location=f"{name}.weights", size_threshold=1024)
     feeds = {}
