@@ -150,24 +150,24 @@ Values at_rank(Call& c, const Values& both, std::int64_t rank) {
 }  // namespace
 
 Values sort(Call& c) {
-  const Values both = in_order(c, c.tensor("self"), c.flag("descending", false), -1);
+  Values both = in_order(c, c.tensor("self"), c.flag("descending", false), -1);
   if (both.size() < 2) return both;
   return {c.b.reshape(both[0], c.result(0).dims), c.b.reshape(both[1], c.result(1).dims)};
 }
 
 Values arg_sort(Call& c) {
-  const Values both = in_order(c, c.tensor("self"), c.flag("descending", false), -1);
+  Values both = in_order(c, c.tensor("self"), c.flag("descending", false), -1);
   return both.size() < 2 ? both : Values{c.b.reshape(both[1], c.result().dims)};
 }
 
 Values top_k(Call& c) {
-  const Values both = in_order(c, c.tensor("self"), c.flag("largest", true), c.integer("k", 0));
+  Values both = in_order(c, c.tensor("self"), c.flag("largest", true), c.integer("k", 0));
   if (both.size() < 2) return both;
   return {c.b.reshape(both[0], c.result(0).dims), c.b.reshape(both[1], c.result(1).dims)};
 }
 
 Values kth_value(Call& c) {
-  const Values both = in_order(c, c.tensor("self"), false, -1);
+  Values both = in_order(c, c.tensor("self"), false, -1);
   if (both.size() < 2) return both;
   const Dims& dims = c.b.dims(both[0]);
   const std::int64_t k = c.integer("k", 1), length = dims[c.dimension("dim", std::ssize(dims), -1)];
@@ -180,7 +180,7 @@ Values median(Call& c) {
   Builder& b = c.b;
   Value x = c.tensor("self");
   if (!c.has("dim")) x = b.reshape(x, {graph::element_count(b.dims(x))});
-  const Values both = in_order(c, x, false, -1);
+  Values both = in_order(c, x, false, -1);
   if (both.size() < 2) return both;
   const Dims& dims = b.dims(both[0]);
   const std::int64_t length = dims[c.dimension("dim", std::ssize(dims), -1)];
