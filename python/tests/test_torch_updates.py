@@ -133,6 +133,23 @@ def test_a_part_is_written_where_it_is(name):
     assert report["kernel_calls"] >= 1 and report["failed"] == [], report
 
 
+@pytest.mark.parametrize("move", [
+    lambda k: k[:, 1:].copy_(k[:, :-1].clone()), lambda k: k.__setitem__((slice(None), slice(0, 15)), k[:, 1:] * 1),
+    lambda k: k.index_copy_(1, torch.arange(1, 16), k[:, :15].clone()),
+])  # fmt: skip
+def test_a_part_may_be_moved_within_its_tensor(move):
+    (ours, _), (theirs, _) = caches(), caches()
+    for tensor in (ours, theirs):
+        tensor.copy_(torch.arange(tensor.numel()).view_as(tensor))
+
+    def function(k):
+        move(k)
+        return k.sum(1)
+
+    found = torch.compile(function, backend="stitch", options=EMULATED)(ours)
+    torch.testing.assert_close([found, ours], [function(theirs), theirs])
+
+
 def test_what_was_there_before_is_read_before():
     def function(k, new):
         before = k.sum(1)

@@ -9,10 +9,15 @@ import torch
 from . import _partition, _report, _shapes
 
 
-def _reads_an_input(value) -> bool:
-    """Whether a value may be an input's memory."""
+def _seen_through_views(value):
     while isinstance(value, torch.fx.Node) and value.op == "call_function" and _partition.is_view(value):
         value = value.args[0]
+    return value
+
+
+def _reads_an_input(value) -> bool:
+    """Whether a value may be an input's memory."""
+    value = _seen_through_views(value)
     return not isinstance(value, torch.fx.Node) or value.op in ("placeholder", "get_attr")
 
 
@@ -66,6 +71,16 @@ def _ancestors(node) -> set:
     return seen
 
 
+def _written(write):
+    """What a write writes: behind what broadcasts and converts it to a part's shape, which the write does, too."""
+    src = write.args[2 if write.target is torch.ops.aten.index_put.default else -1]
+    if write.target in (torch.ops.aten.slice_scatter.default, torch.ops.aten.select_scatter.default):
+        src = write.args[1]
+        if isinstance(src, torch.fx.Node) and src.target is torch.ops.aten.copy.default:
+            src = src.args[1]
+    return _seen_through_views(src)
+
+
 def _chain(copy, target, value) -> list:
     """The writes of parts that make `value` of an input, first to last; none where somebody else may read, in whatever
     order, what a write has overwritten."""
@@ -77,6 +92,8 @@ def _chain(copy, target, value) -> list:
         value = value.args[0]
     for written, write in zip([target, *chain[:0:-1]], chain[::-1], strict=True):
         before = _ancestors(write)
+        if _written(write) in (target, *chain):  # a part is moved within its tensor
+            return []
         if any(reader not in before for reader in _readers(written, write) if reader is not copy):
             return []
     return chain[::-1]
@@ -115,17 +132,17 @@ def take_out(graph: torch.fx.Graph) -> list:
     """Takes the copies into inputs out of a graph, and has it return what they copy instead, behind its results: who puts
     operators in other orders does not see that copies write. The inputs by their places: splitting makes nodes anew.
     Errors: ValueError (something else reads what was written)."""
-    inputs = list(graph.find_nodes(op="placeholder"))
+    places = {node: place for place, node in enumerate(graph.find_nodes(op="placeholder"))}
     targets, values = [], []
     for node in list(graph.nodes):
         if node.op != "call_function" or node.target is not torch.ops.aten.copy_.default:
             continue
         target, value = node.args[:2]
-        if target.op != "placeholder" or any(user.op != "output" for user in node.users):
+        if target not in places or any(user.op != "output" for user in node.users):
             raise ValueError(f"{node} writes to what is no input, or is read")
         node.replace_all_uses_with(target)
         graph.erase_node(node)
-        targets.append(inputs.index(target))
+        targets.append(places[target])
         values.append(value)
     if targets:
         (output,) = graph.find_nodes(op="output")
