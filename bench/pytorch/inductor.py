@@ -6,7 +6,7 @@ of its scheduler's nodes (the bytes by its own estimate, each buffer that a kern
 convolutions, attention and what else it calls by name are not among them.
 """
 
-import functools
+import contextlib
 import unittest.mock
 
 import torch
@@ -31,6 +31,7 @@ class _H100:
     L2_cache_size, total_memory = 50 << 20, 80 << 30
 
 
+@contextlib.contextmanager
 def _as_if_there_were_a_gpu():
     """Answers of an H100's where Inductor asks what it compiles for."""
     properties = DeviceProperties(
@@ -47,11 +48,14 @@ def _as_if_there_were_a_gpu():
         "torch.cuda.current_device": lambda: 0,
         "torch.cuda.device_count": lambda: 1,
     }
-    return [unittest.mock.patch(name, answer) for name, answer in answers.items()]
+    with contextlib.ExitStack() as patches:
+        for name, answer in answers.items():
+            patches.enter_context(unittest.mock.patch(name, answer))
+        yield
 
 
 def _scheduled(graph_module: torch.fx.GraphModule, is_inference: bool) -> list:
-    """The scheduler's nodes of a graph, its tensors taken for a GPU's."""
+    """The bytes of each kernel of a graph, its tensors taken for a GPU's."""
     graph = torch.fx.Graph()
     graph.output(graph.graph_copy(graph_module.graph, values := {}))
     for node in graph.nodes:
@@ -88,19 +92,14 @@ class Counts:
         self.errors = []
 
     def __call__(self, graph_module, example_inputs):
-        return compile_fx(graph_module, example_inputs, inner_compile=functools.partial(self._count))
+        return compile_fx(graph_module, example_inputs, inner_compile=self._count)
 
     def _count(self, graph_module, example_inputs, *, is_inference=False, **_):
-        patches = _as_if_there_were_a_gpu()
         try:
-            for patch in patches:
-                patch.start()
-            sizes = _scheduled(graph_module, is_inference)
+            with _as_if_there_were_a_gpu():
+                sizes = _scheduled(graph_module, is_inference)
             self.launches += len(sizes)
             self.bytes += sum(sizes)
         except Exception as error:
             self.errors.append(f"{type(error).__name__}: {error}".splitlines()[0][:200])
-        finally:
-            for patch in patches:
-                patch.stop()
         return make_boxed_func(graph_module)

@@ -3,6 +3,8 @@
 import os
 import pathlib
 import signal
+import subprocess
+import sys
 import tempfile
 
 import pytest
@@ -43,3 +45,28 @@ def pytest_unconfigure(config):
 @pytest.fixture
 def folder():
     return pathlib.Path(_FOLDER.name)
+
+
+def run_on_the_emulated_driver(script: str, folder) -> None:
+    """Runs a program, whose argument is the server's address, where the emulated driver is the machine's. It says at its
+    end that it "ran on the emulated driver", which may find no unordered access."""
+    import stitch
+    from stitch import _native
+
+    emulated = pathlib.Path(stitch.__file__).parent.joinpath("bin").resolve().parent / "lib" / "emulated"
+    if not (emulated / "libcuda.so.1").exists():
+        pytest.skip("the emulated driver was not built")
+    stitch.connect()
+    report = folder / "emulated-driver.json"
+    environment = {
+        **os.environ,
+        "JAX_PLATFORMS": "cpu",
+        "LD_LIBRARY_PATH": str(emulated),
+        "STITCH_EMULATED_QUIET": "1",
+        "STITCH_EMULATED_REPORT": str(report),
+    }
+    command = [sys.executable, "-c", script, f"unix://{_native.default_socket_path()}"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "ran on the emulated driver" in done.stdout, done.stderr[-4000:]
+    found = report.read_text()
+    assert "unordered_access" not in found, found

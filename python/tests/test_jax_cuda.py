@@ -5,16 +5,11 @@ JAX lowers a function for CUDA, and the handlers are called as XLA would call th
 initialize, then to execute, with addresses in managed memory, and once while the stream is captured.
 """
 
-import os
-import pathlib
-import subprocess
-import sys
-
 import pytest
+from conftest import run_on_the_emulated_driver
 
 jax = pytest.importorskip("jax", reason="jax is not installed")
 
-import stitch  # noqa: E402
 from stitch import _native  # noqa: E402
 
 if _native.xla_stream_handlers() is None:
@@ -209,22 +204,4 @@ print("ran on the emulated driver")
 
 
 def test_programs_run_on_xlas_stream(folder):
-    emulated = pathlib.Path(stitch.__file__).parent.joinpath("bin").resolve().parent / "lib" / "emulated"
-    if not (emulated / "libcuda.so.1").exists():
-        pytest.skip("the emulated driver was not built")
-    stitch.connect()
-    report = folder / "emulated-driver.json"
-    environment = {
-        **os.environ,
-        "LD_LIBRARY_PATH": str(emulated),
-        "JAX_PLATFORMS": "cpu",
-        "STITCH_EMULATED_QUIET": "1",
-        "STITCH_EMULATED_REPORT": str(report),
-    }
-    server = f"unix://{_native.default_socket_path()}"
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, server], env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0 and "ran on the emulated driver" in done.stdout, done.stderr[-4000:]
-    found = report.read_text()
-    assert "unordered_access" not in found, found
+    run_on_the_emulated_driver(SCRIPT, folder)

@@ -6,17 +6,10 @@ kernels would do on the stream happens at once, so that results that need them (
 here.
 """
 
-import os
-import pathlib
-import subprocess
-import sys
-
 import pytest
+from conftest import run_on_the_emulated_driver
 
 torch = pytest.importorskip("torch")
-
-import stitch  # noqa: E402
-from stitch import _native  # noqa: E402
 
 SCRIPT = r"""
 import ctypes, math, sys
@@ -120,21 +113,4 @@ print("ran on the emulated driver")
 
 
 def test_graphs_of_cuda_tensors_run_on_their_stream(folder):
-    emulated = pathlib.Path(stitch.__file__).parent.joinpath("bin").resolve().parent / "lib" / "emulated"
-    if not (emulated / "libcuda.so.1").exists():
-        pytest.skip("the emulated driver was not built")
-    stitch.connect()
-    report = folder / "emulated-driver.json"
-    environment = {
-        **os.environ,
-        "LD_LIBRARY_PATH": str(emulated),
-        "STITCH_EMULATED_QUIET": "1",
-        "STITCH_EMULATED_REPORT": str(report),
-    }
-    server = f"unix://{_native.default_socket_path()}"
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, server], env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0 and "ran on the emulated driver" in done.stdout, done.stderr[-4000:]
-    found = report.read_text()
-    assert "unordered_access" not in found, found
+    run_on_the_emulated_driver(SCRIPT, folder)

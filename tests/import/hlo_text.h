@@ -24,6 +24,17 @@ inline std::string combiner_text(std::string_view name, std::string_view opcode,
       opcode, type);
 }
 
+/// A combiner of several operators: log(exp(a) + exp(b)).
+inline constexpr std::string_view log_add_text = R"(log_add {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ea = f32[] exponential(a)
+  eb = f32[] exponential(b)
+  s = f32[] add(ea, eb)
+  ROOT r = f32[] log(s)
+}
+)";
+
 /// The import of a text that must be good.
 inline Imported import_good(std::string_view text) {
   Result<Imported> imported = import_hlo_text(text);

@@ -143,8 +143,7 @@ class Compiled(torch.nn.Module):
         first_line = next(iter(str(error).strip().splitlines()), "")
         nodes = self._operators[0].graph.nodes
         names = list(dict.fromkeys(str(n.target) for n in nodes if n.op == "call_function" and not _partition.is_view(n)))
-        listed = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
-        what = f"Inductor {what} {listed} ({type(error).__name__}: {first_line})"
+        what = f"Inductor {what} {_report.some_of(names)} ({type(error).__name__}: {first_line})"
         _report.failed(f"inductor: {type(error).__name__}", what)
 
 

@@ -14,6 +14,7 @@ import os
 import re
 
 from .. import errors
+from . import _report
 
 _FIRST = "stitch-lock 1"
 _LINE = re.compile(r"piece ([0-9a-f]{64})  plan ([0-9a-f]{32})  code((?: [0-9a-f]{64})*)")
@@ -94,8 +95,7 @@ def text_of(program) -> str:
 def _named(key: str, document: str) -> str:
     """A piece, for people too, who know operators and not keys."""
     names = [node["op"] for node in json.loads(document)["nodes"]]
-    listed = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
-    return f"piece {key} ({listed})"
+    return f"piece {key} ({_report.some_of(names)})"
 
 
 def write(path, plans: dict) -> None:

@@ -80,3 +80,8 @@ def snapshot() -> dict:
     ours, others = result["operators_ours"], sum(entry["count"] for entry in result["fell_back"])
     result["share"] = ours / (ours + others) if ours + others else None
     return result
+
+
+def some_of(names: list) -> str:
+    """The first names of a list, and how many more there are."""
+    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")

@@ -155,7 +155,7 @@ def _fetch(document: str, settings, place: tuple, constraints: str, plan_id: str
     # A look-up begins what is tuned in the background; where it is to be more, or to end, that is asked for by itself.
     asks = settings.tuned == "full" or (settings.tuned == "quick" and settings.budget_seconds > 0)
     improve = settings.tuned == "quick" and not asks
-    exact = {"max_workspace_bytes": settings.max_workspace_bytes, **({"plan_id": plan_id} if plan_id else {})}
+    exact = {"max_workspace_bytes": settings.max_workspace_bytes, "plan_id": plan_id}
     for attempt in range(_ATTEMPTS):
         try:
             plan = client.plan(fragment, *place, _FETCH_MS, improve, constraints, **exact)

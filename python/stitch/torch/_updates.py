@@ -1,7 +1,8 @@
 """Inputs that a graph updates, such as an optimizer's parameters and state.
 
-AOTAutograd leaves updates in inference graphs as copies into inputs behind everything else. One by one they would be a
-kernel for every tensor; together they are a few.
+AOTAutograd leaves updates in inference graphs as copies into inputs behind everything else. Where a part of an input was
+written, it is written there instead. Of the others, one by one would be a kernel for every tensor; together they are a
+few.
 """
 
 import torch
@@ -44,12 +45,12 @@ def _scatter(x, dim, index, src):
 
 
 _IN_PLACE = {
-    torch.ops.aten.index_put.default: _put,
-    torch.ops.aten.slice_scatter.default: _write_slice,
-    torch.ops.aten.select_scatter.default: _write_select,
-    torch.ops.aten.scatter.src: _scatter,
+    torch.ops.aten.index_put.default: (_put, 2),
+    torch.ops.aten.slice_scatter.default: (_write_slice, 1),
+    torch.ops.aten.select_scatter.default: (_write_select, 1),
+    torch.ops.aten.scatter.src: (_scatter, 3),
 }
-"""Operators that write a part of their first operand, and what writes it there."""
+"""Operators that write a part of their first operand: what writes it there, and which operand is written."""
 
 
 def _readers(value, but) -> list:
@@ -73,11 +74,10 @@ def _ancestors(node) -> set:
 
 def _written(write):
     """What a write writes: behind what broadcasts and converts it to a part's shape, which the write does, too."""
-    src = write.args[2 if write.target is torch.ops.aten.index_put.default else -1]
-    if write.target in (torch.ops.aten.slice_scatter.default, torch.ops.aten.select_scatter.default):
-        src = write.args[1]
-        if isinstance(src, torch.fx.Node) and src.target is torch.ops.aten.copy.default:
-            src = src.args[1]
+    _, place = _IN_PLACE[write.target]
+    src = write.args[place]
+    if isinstance(src, torch.fx.Node) and src.target is torch.ops.aten.copy.default:
+        src = src.args[1]
     return _seen_through_views(src)
 
 
@@ -124,7 +124,7 @@ def write_parts(graph: torch.fx.Graph) -> None:
             continue
         graph.erase_node(copy)
         for node in chain:
-            node.target = _IN_PLACE[node.target]
+            node.target, _ = _IN_PLACE[node.target]
     _without_shapes_of_parts(graph)
 
 
