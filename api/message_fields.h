@@ -41,6 +41,10 @@ void visit_fields(auto& archive, Of<ResultCopy> auto& copy) {
 
 void visit_fields(auto& archive, Of<ZeroedRange> auto& range) { archive("offset", range.offset)("bytes", range.bytes); }
 
+void visit_fields(auto& archive, Of<InPlace> auto& pair) {
+  archive("parameter", pair.parameter, not_negative)("result", pair.result, not_negative);
+}
+
 void visit_fields(auto& archive, Of<PlanTarget> auto& target) {
   archive("device", target.device)("architecture", target.architecture);
   archive("toolkit", target.toolkit)("version", target.version);
@@ -50,6 +54,7 @@ void visit_fields(auto& archive, Of<PlanTarget> auto& target) {
 void visit_fixed_part(auto& archive, Of<Plan> auto& plan) {
   archive("parameters", plan.parameters)("results", plan.results)("launches", plan.launches)("copies", plan.copies);
   archive("workspace_bytes", plan.workspace_bytes, not_negative)("zeroed", plan.zeroed);
+  archive.optional("in_place", plan.in_place);
 }
 
 void visit_fields(auto& archive, Of<Plan> auto& plan) {

@@ -52,6 +52,14 @@ Status check_copy(const Plan& plan, const ResultCopy& copy, const std::string& p
   return {};
 }
 
+Status check_in_place(const Plan& plan, const InPlace& pair, const std::string& path) {
+  STITCH_TRY(check_argument(plan, {LaunchArgument::Kind::parameter, pair.parameter}, path));
+  STITCH_TRY(check_argument(plan, {LaunchArgument::Kind::result, pair.result}, path));
+  if (plan.parameters[pair.parameter] == plan.results[pair.result]) return {};
+  return make_error(ErrorKind::parse, "{}: parameter {} and result {} are not of one type", path, pair.parameter,
+                    pair.result);
+}
+
 /// What the parts of a plan say about each other: a client launches by it without looking again.
 Status check_references(const Plan& plan, const Place& place) {
   const auto path = [&](std::string_view name, std::size_t i) {
@@ -66,6 +74,9 @@ Status check_references(const Plan& plan, const Place& place) {
   }
   for (std::size_t i = 0; i < plan.copies.size(); ++i) {
     STITCH_TRY(check_copy(plan, plan.copies[i], path("copies", i)));
+  }
+  for (std::size_t i = 0; i < plan.in_place.size(); ++i) {
+    STITCH_TRY(check_in_place(plan, plan.in_place[i], path("in_place", i)));
   }
   for (std::size_t i = 0; i < plan.zeroed.size(); ++i) {
     const ZeroedRange& range = plan.zeroed[i];

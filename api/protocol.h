@@ -91,6 +91,13 @@ struct ResultCopy {
   bool operator==(const ResultCopy&) const = default;
 };
 
+/// Result `result` may lie where parameter `parameter` does: whoever runs the plan may give one address for both.
+struct InPlace {
+  std::int64_t parameter = 0;
+  std::int64_t result = 0;
+  bool operator==(const InPlace&) const = default;
+};
+
 /// What a plan is good for; all fields must match.
 struct PlanTarget {
   std::string device;        ///< entry of the device table: "h100"
@@ -113,6 +120,8 @@ struct Plan {
   std::vector<ResultCopy> copies;
   std::int64_t workspace_bytes = 0;  ///< 256-byte aligned; one allocation serves any number of runs in turn
   std::vector<ZeroedRange> zeroed;
+  /// Of a fragment under the constraint `in_place`: any of these at once, each parameter and each result once.
+  std::vector<InPlace> in_place;
 
   std::string label;          ///< "measured", "near", "predicted", "default"
   std::int64_t sequence = 0;  ///< of its promotion; a later one is better

@@ -49,6 +49,8 @@ void add_constraint_options(CLI::App& command, graph::Constraints& constraints) 
   command.add_flag("--tf32x3", constraints.tf32x3, "products of f32 may be made of three of TF32: nearly as exact");
   command.add_flag("--eager-precision", constraints.eager_precision,
                    "every operator's result is rounded to its type, as where operators run one at a time");
+  command.add_flag("--in-place", constraints.in_place,
+                   "results may be written where parameters lie, as far as kernels can be made for that");
 }
 
 void add_products_option(CLI::App& command, tuning::ProductsBy& products) {

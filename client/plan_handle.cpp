@@ -22,6 +22,14 @@ Result<std::vector<T>> arrange(std::span<const T> given, const std::vector<int>&
   return arranged;
 }
 
+/// What a plan allows to lie in one place, in the fragment's order.
+std::vector<api::InPlace> in_place_of(const api::LookupAnswer& answer) {
+  std::vector<api::InPlace> pairs;
+  for (const api::InPlace& pair : answer.plan->in_place)
+    pairs.push_back({answer.parameter_order[pair.parameter], answer.result_order[pair.result]});
+  return pairs;
+}
+
 std::vector<graph::TensorType> types_of(const graph::Graph& graph, bool parameters) {
   std::vector<graph::TensorType> types;
   if (parameters) {
@@ -55,6 +63,7 @@ Result<std::unique_ptr<PlanHandle>> PlanHandle::fetch(Client& client, Executor& 
   handle->key_ = answer.fragment;
   handle->target_ = answer.target;
   handle->seen_ = answer.plan->sequence;
+  handle->in_place_ = in_place_of(answer);
   STITCH_ASSIGN(handle->in_use_, handle->load(std::move(answer)));
   handle->latest_ = handle->in_use_->loaded->plan();
   if (handle->options_.plan) {  // by its id the server gives plans that it withdrew, too
@@ -70,8 +79,20 @@ Status PlanHandle::check_workspace(const api::Plan& plan) const {
                     plan.id.hex(), plan.workspace_bytes, *options_.max_workspace_bytes);
 }
 
+/// Who runs the plan may have relied on what the first one allowed, for as long as the handle is there.
+Status PlanHandle::check_in_place(const api::LookupAnswer& answer) const {
+  const std::vector<api::InPlace> allowed = in_place_of(answer);
+  for (const api::InPlace& pair : in_place_) {
+    if (std::ranges::find(allowed, pair) == allowed.end())
+      return make_error(ErrorKind::constraint, "plan {} does not allow result {} to lie where parameter {} does",
+                        answer.plan->id.hex(), pair.result, pair.parameter);
+  }
+  return {};
+}
+
 Result<std::shared_ptr<PlanHandle::InUse>> PlanHandle::load(api::LookupAnswer answer) {
   STITCH_TRY(check_workspace(*answer.plan));
+  STITCH_TRY(check_in_place(answer));
   auto next = std::make_shared<InUse>();
   STITCH_ASSIGN(next->loaded,
                 executor_.load(*answer.plan, [this](const Sha256& hash) { return client_.artifact(hash); }));
@@ -175,8 +196,14 @@ Result<bool> PlanHandle::replace_withdrawn(const api::PromotionNotice& notice) {
     put_in_use(nullptr, fmt::format("plan {} was withdrawn: {}", notice.previous->hex(), notice.reason));
     return false;
   }
-  STITCH_ASSIGN(auto next, load(std::move(answer)));
-  put_in_use(std::move(next));
+  Result<std::shared_ptr<InUse>> next = load(std::move(answer));
+  if (!next && next.error().kind == ErrorKind::constraint) {  // no plan rather than the wrong one
+    put_in_use(nullptr, fmt::format("plan {} was withdrawn: {}; {}", notice.previous->hex(), notice.reason,
+                                    next.error().message));
+    return false;
+  }
+  if (!next) return next.error();
+  put_in_use(std::move(*next));
   return true;
 }
 
@@ -197,7 +224,7 @@ Result<bool> PlanHandle::update(std::int64_t wait_ms) {
     STITCH_ASSIGN(swapped, replace_withdrawn(*withdrawal));
   } else if (promoted && *promoted != current) {
     STITCH_ASSIGN(api::LookupAnswer answer, client_.fetch(fragment_, options_));
-    if (answer.plan->id != current && check_workspace(*answer.plan)) {
+    if (answer.plan->id != current && check_workspace(*answer.plan) && check_in_place(answer)) {
       STITCH_ASSIGN(auto next, load(std::move(answer)));
       put_in_use(std::move(next));
       swapped = true;

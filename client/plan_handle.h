@@ -23,10 +23,10 @@ namespace stitch::client {
 /// The first plan may be one that was only predicted. When the server has a better one (it tells by its promotions) it
 /// is fetched and loaded aside and takes the old one's place between two runs (FusionStitching's asynchronous swap), so
 /// that the program gets faster while it runs. Plans that were replaced stay loaded until the handle ends: CUDA graphs
-/// of the program may have them. It must not end while a stream of the device is captured.
-/// The executor (client/executor.h) decides where plans run: on a GPU or on the emulated device. Made by programs that
-/// link libstitch, and by the C interface (client/stitch_c.cpp). Safe to use from several threads; runs follow one
-/// another.
+/// of the program may have them. It must not end while a stream of the device is captured. What the first plan allows
+/// to lie in one place (in_place) every later one allows as well: others do not take its place. The executor
+/// (client/executor.h) decides where plans run: on a GPU or on the emulated device. Made by programs that link
+/// libstitch, and by the C interface (client/stitch_c.cpp). Safe to use from several threads; runs follow one another.
 class PlanHandle {
  public:
   /// Fetches and loads a plan. `client` and `executor` must outlive the handle. Errors: those of Client::fetch and
@@ -52,6 +52,8 @@ class PlanHandle {
   /// Types in the fragment's order.
   [[nodiscard]] std::vector<graph::TensorType> parameters() const;
   [[nodiscard]] std::vector<graph::TensorType> results() const;
+  /// Which results may lie where parameters do, in the fragment's order: of a fragment under the constraint `in_place`.
+  [[nodiscard]] std::vector<api::InPlace> in_place() const { return in_place_; }
   /// How often another plan has taken the first one's place.
   [[nodiscard]] int swaps() const;
 
@@ -72,6 +74,7 @@ class PlanHandle {
   PlanHandle(Client& client, Executor& executor, graph::Graph fragment, FetchOptions options);
   Result<std::shared_ptr<InUse>> load(api::LookupAnswer answer);
   [[nodiscard]] Status check_workspace(const api::Plan& plan) const;
+  [[nodiscard]] Status check_in_place(const api::LookupAnswer& answer) const;
   Result<bool> update(std::int64_t wait_ms);
   Result<bool> replace_withdrawn(const api::PromotionNotice& notice);
   void put_in_use(std::shared_ptr<InUse> next, std::string why_none = {});
@@ -82,6 +85,7 @@ class PlanHandle {
   const FetchOptions options_;
   Hash128 key_;
   api::PlanTarget target_;
+  std::vector<api::InPlace> in_place_;  ///< of the first plan
 
   std::mutex update_mutex_;  ///< one update at a time; taken before run_mutex_
   std::int64_t seen_ = 0;    ///< promotions looked at; guarded by update_mutex_

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "kernel/program/in_place.h"
 #include "kernel/structure/scalar_program.h"
 
 namespace stitch::codegen {
@@ -36,8 +37,9 @@ struct GeneratedKernel {
   std::int64_t blocks = 1;             ///< grid (1-D)
   int threads = 1;                     ///< block (1-D)
   int cluster = 1;
-  std::int64_t shared_bytes = 0;  ///< dynamic
-  bool cooperative = false;       ///< all blocks must be resident together
+  std::int64_t shared_bytes = 0;          ///< dynamic
+  bool cooperative = false;               ///< all blocks must be resident together
+  std::vector<kernel::InPlace> in_place;  ///< results that may lie where arguments do: its buffers of these numbers
   /// What it must be compiled with, whoever compiles it (CompileRequest::options).
   std::vector<std::string> compile_options;
 };

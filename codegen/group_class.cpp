@@ -28,7 +28,7 @@ std::string without_comments(const std::string& body) {
 std::string signature(const std::vector<GroupPointers::Pointer>& parameters) {
   std::string text;
   for (const GroupPointers::Pointer& each : parameters)
-    text += fmt::format("{} {}\n", graph::to_string(each.dtype), each.name);
+    text += fmt::format("{} {}{}\n", graph::to_string(each.dtype), each.name, each.overlaps ? " overlaps" : "");
   return text;
 }
 
@@ -71,11 +71,13 @@ std::vector<GroupClass::Word> GroupClass::row() const {
   return words;
 }
 
-std::vector<GroupClass> classify(const graph::Graph& graph, const KernelProgram& program, std::size_t phase) {
+std::vector<GroupClass> classify(const graph::Graph& graph, const KernelProgram& program, std::size_t phase,
+                                 std::span<const kernel::Buffer> overlapping) {
   std::vector<GroupClass> classes;
   std::map<std::string, std::size_t> by_text;
   for (const GroupProgram& group : program.phases[phase].groups) {
-    const GroupFrame frame = frame_of(program, phase, group);
+    GroupFrame frame = frame_of(program, phase, group);
+    frame.overlapping = overlapping;
     GroupEmitter emitter(graph, group, program.schedule, frame);
     const std::string body = emitter.emit();
     const std::vector<GroupPointers::Pointer> parameters = emitter.pointers().parameters();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -38,7 +39,8 @@ struct GroupClass {
   [[nodiscard]] std::vector<Word> row() const;
 };
 
-/// The classes of a phase's groups, in the order of their first members.
-std::vector<GroupClass> classify(const graph::Graph& graph, const kernel::KernelProgram& program, std::size_t phase);
+/// The classes of a phase's groups, in the order of their first members. `overlapping`: GroupFrame::overlapping.
+std::vector<GroupClass> classify(const graph::Graph& graph, const kernel::KernelProgram& program, std::size_t phase,
+                                 std::span<const kernel::Buffer> overlapping);
 
 }  // namespace stitch::codegen

@@ -18,7 +18,8 @@ struct GroupFrame {
   bool only_group = false;           ///< nothing of the kernel but this group's code uses shared memory
   bool awaits = false;               ///< the group's code waits for the launch before (codegen/device/launch.cuh)
   bool backwards = false;            ///< interleaved axes are walked from their ends
-  std::span<const kernel::Buffer> passing;  ///< PhaseProgram::passing: stored past the caches
+  std::span<const kernel::Buffer> passing;      ///< PhaseProgram::passing: stored past the caches
+  std::span<const kernel::Buffer> overlapping;  ///< inputs and outputs that may lie in one place (in_place_pairs)
   /// Where buffers lie, and whether turns are taken: then hoisted loads have been made before the first one, into
   /// arrays of their names.
   kernel::Residence residence;

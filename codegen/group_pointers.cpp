@@ -22,7 +22,9 @@ std::string_view prefix(Buffer::Kind kind) {
 
 }  // namespace
 
-GroupPointers::GroupPointers(const graph::Graph& graph, const kernel::GroupStructure& group) {
+GroupPointers::GroupPointers(const graph::Graph& graph, const kernel::GroupStructure& group,
+                             std::span<const Buffer> overlapping)
+    : overlapping_(overlapping) {
   for (const kernel::Item& item : group.program->items()) {
     if (item.kind == kernel::Item::Kind::load) add(item.buffer, item.dtype);
   }
@@ -40,7 +42,8 @@ void GroupPointers::add(const Buffer& buffer, graph::DType dtype) {
   const auto same_kind =
       std::ranges::count_if(pointers_, [&](const Pointer& each) { return each.buffer.kind == buffer.kind; });
   const auto number = buffer.kind == Buffer::Kind::table ? buffer.number : same_kind;
-  pointers_.push_back({buffer, dtype, fmt::format("{}{}", prefix(buffer.kind), number)});
+  const bool overlaps = std::ranges::find(overlapping_, buffer) != overlapping_.end();
+  pointers_.push_back({buffer, dtype, fmt::format("{}{}", prefix(buffer.kind), number), overlaps});
 }
 
 std::vector<GroupPointers::Pointer> GroupPointers::parameters() const {

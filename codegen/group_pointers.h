@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -12,12 +13,15 @@ namespace stitch::codegen {
 /// the code has for them: "in0", "in1", "out0", "scratch0", numbered by kind; a constant's table by its node.
 class GroupPointers {
  public:
-  GroupPointers(const graph::Graph& graph, const kernel::GroupStructure& group);
+  /// `overlapping`: GroupFrame::overlapping.
+  GroupPointers(const graph::Graph& graph, const kernel::GroupStructure& group,
+                std::span<const kernel::Buffer> overlapping);
 
   struct Pointer {
     kernel::Buffer buffer;
     graph::DType dtype = graph::DType::f32;  ///< of the elements as the code accesses them
     std::string name;
+    bool overlaps = false;  ///< another pointer may be to the same elements
   };
   /// Those that a function of the group's code has to be given; tables are there for all.
   [[nodiscard]] std::vector<Pointer> parameters() const;
@@ -26,6 +30,7 @@ class GroupPointers {
  private:
   void add(const kernel::Buffer& buffer, graph::DType dtype);
 
+  const std::span<const kernel::Buffer> overlapping_;
   std::vector<Pointer> pointers_;
 };
 

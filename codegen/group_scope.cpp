@@ -57,7 +57,7 @@ GroupScope::GroupScope(const graph::Graph& computed, const kernel::GroupProgram&
       program(*printed.structure.program),
       schedule(of_kernel),
       frame(around),
-      pointers(graph, group.structure),
+      pointers(graph, group.structure, frame.overlapping),
       held(held_by_item(group)),
       rounded_quotients(quotients_to_round(program)) {}
 

@@ -91,9 +91,10 @@ std::string launch_bounds(int threads, int blocks_per_sm) {
   return fmt::format("__launch_bounds__({}, {})", threads, blocks_per_sm);
 }
 
-std::string pointer_parameter(const Buffer& buffer, graph::DType dtype, const std::string& name) {
-  const bool constant = buffer.kind == Buffer::Kind::input;
-  return fmt::format("{}{}* __restrict__ {}", constant ? "const " : "", storage_type(dtype), name);
+std::string pointer_parameter(const GroupPointers::Pointer& pointer) {
+  const bool constant = pointer.buffer.kind == Buffer::Kind::input;
+  return fmt::format("{}{}*{} {}", constant ? "const " : "", storage_type(pointer.dtype),
+                     pointer.overlaps ? "" : " __restrict__", pointer.name);
 }
 
 void emit_wait(Writer& out, const std::vector<GroupPointers::Pointer>& pointers) {

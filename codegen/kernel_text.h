@@ -23,7 +23,7 @@ void emit_tables(Writer& out, const graph::Graph& graph, const kernel::KernelPro
 std::string stored_literal(graph::DType dtype, std::uint64_t bits);
 
 /// A pointer as a parameter of a kernel or of a group's function: "const float* __restrict__ in0".
-std::string pointer_parameter(const kernel::Buffer& buffer, graph::DType dtype, const std::string& name);
+std::string pointer_parameter(const GroupPointers::Pointer& pointer);
 
 /// The wait for the launch before, which stands before all that reaches memory by these pointers.
 void emit_wait(Writer& out, const std::vector<GroupPointers::Pointer>& pointers);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 
 #include "codegen/group_class.h"
 #include "codegen/kernel_text.h"
@@ -22,7 +23,8 @@ class PhasedEmitter {
 
   Result<GeneratedKernel> emit() {
     layout();
-    for (std::size_t p = 0; p < program_.phases.size(); ++p) phases_.push_back(classify(graph_, program_, p));
+    for (std::size_t p = 0; p < program_.phases.size(); ++p)
+      phases_.push_back(classify(graph_, program_, p, overlapping_));
     emit_file();
     return std::move(kernel_);
   }
@@ -41,6 +43,13 @@ class PhasedEmitter {
       counters_ = Buffer{Buffer::Kind::scratch, static_cast<int>(kernel_.scratch.size())};
       kernel_.scratch.push_back({slabs() * std::ssize(program_.phases) * 8, true});
     }
+    kernel_.in_place = kernel::in_place_pairs(graph_, program_);
+    std::set<Buffer> overlapping;
+    for (const kernel::InPlace& pair : kernel_.in_place) {
+      overlapping.insert({Buffer::Kind::input, pair.input});
+      overlapping.insert({Buffer::Kind::output, pair.output});
+    }
+    overlapping_.assign(overlapping.begin(), overlapping.end());
     kernel_.shared_bytes = program_.shared_bytes;
     kernel_.cooperative = program_.phases.size() > 1 && program_.blocks_wait();
   }
@@ -75,7 +84,7 @@ class PhasedEmitter {
     const GroupClass& group = phases_[0][0];
     std::vector<std::string> parameters;
     for (const GroupPointers::Pointer& each : group.parameters) {
-      parameters.push_back(pointer_parameter(each.buffer, each.dtype, each.name));
+      parameters.push_back(pointer_parameter(each));
       kernel_.arguments.push_back({Argument::Kind::buffer, each.buffer, 0});
     }
     out_.line("// {}", group.description);
@@ -135,8 +144,7 @@ class PhasedEmitter {
   void emit_group_function(std::size_t phase, std::size_t number) {
     const GroupClass& group = phases_[phase][number];
     std::string parameters;
-    for (const GroupPointers::Pointer& each : group.parameters)
-      parameters += pointer_parameter(each.buffer, each.dtype, each.name) + ", ";
+    for (const GroupPointers::Pointer& each : group.parameters) parameters += pointer_parameter(each) + ", ";
     if (group.runtime_extent) parameters += "const s64 extent, ";
     if (slabs() > 1) parameters += "const int slab, ";
     parameters += "const int tile";
@@ -299,6 +307,7 @@ class PhasedEmitter {
   const KernelProgram& program_;
   const GenerateOptions& options_;
   GeneratedKernel kernel_;
+  std::vector<Buffer> overlapping_;  ///< GroupFrame::overlapping
   std::vector<std::vector<GroupClass>> phases_;
   std::optional<Buffer> counters_;
   std::string gate_;  ///< counter of the gate that is closed

@@ -92,7 +92,7 @@ class RecurrentEmitter {
 
   static std::string parameters_of(const std::vector<GroupPointers::Pointer>& pointers) {
     std::string text;
-    for (const auto& each : pointers) text += pointer_parameter(each.buffer, each.dtype, each.name) + ", ";
+    for (const auto& each : pointers) text += pointer_parameter(each) + ", ";
     return text;
   }
   std::string arguments_of(const std::vector<GroupPointers::Pointer>& pointers) {
@@ -147,7 +147,7 @@ class RecurrentEmitter {
     const bool input = buffer.kind == Buffer::Kind::input;
     std::string name = fmt::format("{}{}", input ? "in" : "out", buffer.number);
     if (named_.try_emplace(buffer, name).second) {
-      parameters_ += (parameters_.empty() ? "" : ", ") + pointer_parameter(buffer, dtype, name);
+      parameters_ += (parameters_.empty() ? "" : ", ") + pointer_parameter({buffer, dtype, name});
       kernel_.arguments.push_back({Argument::Kind::buffer, buffer, 0});
     }
     return name;

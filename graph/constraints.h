@@ -28,8 +28,14 @@ struct Constraints {
   /// contracted, reassociated, or computed by a faster approximation than CUDA's own function. Reductions keep their
   /// freedom of order.
   bool eager_precision = false;
+  /// The caller may have a result written where a parameter lies, element over element, as an optimizer updates its
+  /// state: kernels are made so that it may wherever they can be. A plan says for which pairs that holds
+  /// (api::Plan::in_place).
+  bool in_place = false;
 
-  [[nodiscard]] bool any() const { return deterministic || batch_invariant || tf32 || tf32x3 || eager_precision; }
+  [[nodiscard]] bool any() const {
+    return deterministic || batch_invariant || tf32 || tf32x3 || eager_precision || in_place;
+  }
   /// Whether what an element is must not depend on which operators share its kernel.
   [[nodiscard]] bool rounds_each() const { return batch_invariant || eager_precision; }
   /// Of how many products of TF32 values one of f32 may be made: 1, 3, or 0 where it may not.
@@ -38,8 +44,12 @@ struct Constraints {
   [[nodiscard]] bool fixes_order() const { return deterministic || batch_invariant; }
   /// Both sides' wishes.
   [[nodiscard]] Constraints operator|(const Constraints& other) const {
-    return {deterministic || other.deterministic, batch_invariant || other.batch_invariant, tf32 || other.tf32,
-            tf32x3 || other.tf32x3, eager_precision || other.eager_precision};
+    return {deterministic || other.deterministic,
+            batch_invariant || other.batch_invariant,
+            tf32 || other.tf32,
+            tf32x3 || other.tf32x3,
+            eager_precision || other.eager_precision,
+            in_place || other.in_place};
   }
 
   bool operator==(const Constraints&) const = default;
@@ -51,6 +61,7 @@ struct Constraints {
     visit("tf32", self.tf32);
     visit("tf32x3", self.tf32x3);
     visit("eager_precision", self.eager_precision);
+    visit("in_place", self.in_place);
   }
 };
 

@@ -30,9 +30,9 @@ struct Word<16> {
   using type = uint4;
 };
 
-// How a load may be cached: `streamed` data is an input that this kernel only reads; `shared_between_blocks` was
-// written by another block of this kernel, so it must come from L2; `plain` is any other memory of the device. The next
-// two are asked for a turn of a loop ahead: ptxas moves other loads of read-only memory across barriers to where
+// How a load may be cached: `streamed` data is an input whose elements this kernel only reads; `shared_between_blocks`
+// was written by another block of this kernel, so it must come from L2; `plain` is any other memory of the device. The
+// next two are asked for a turn of a loop ahead: ptxas moves other loads of read-only memory across barriers to where
 // registers are free, which is behind the work that they should be in flight during. `shared` is what this thread finds
 // in shared memory.
 //

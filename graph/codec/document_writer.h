@@ -54,6 +54,10 @@ class BasicWriter {
     return value.empty() ? *this : put(name, value);
   }
   template <class T, class... Notes>
+  BasicWriter& optional(std::string_view name, const std::vector<T>& values, const Notes&...) {
+    return values.empty() ? *this : put(name, document_of(values, form_));
+  }
+  template <class T, class... Notes>
   BasicWriter& defaulted(std::string_view name, const T& value, const Notes&...) {
     return put(name, document_of(value, form_));
   }

@@ -24,7 +24,7 @@
 //
 //   a("name", x, notes...)         A field that is always there. An std::optional without a value is null.
 //   a.bytes("name", text)          The text is bytes: binary in CBOR, a BLOB in SQL.
-//   a.optional("name", x)          Left out of documents while it has no value (or is an empty text).
+//   a.optional("name", x)          Left out of documents while it has no value (or is an empty text or list).
 //   a.defaulted("name", x)         Written always; where it is missing, the reader leaves x as it is.
 //   a.stored("name", x)            What a store counts or derives for itself: a column, but in no document.
 //   a.group("name", list)          An object around some of this record's fields, which `list(archive)` visits.

@@ -108,7 +108,7 @@ void GroupForming::find_needs(Draft& draft, const GroupBuilder& builder, std::ve
     const Node& node = graph_.node(value.node);
     const bool large = graph_.type(value).elements() >= shared_load_elements;
     if (node.op == Op::parameter || builder.is_stored(value)) {
-      if (large) draft.loads.insert(value.node);
+      if (large || may_be_written_over(value)) draft.loads.insert(value.node);
       continue;
     }
     if (std::exchange(walked_[value.node], walk_) == walk_) continue;
@@ -131,6 +131,13 @@ void GroupForming::find_needs(Draft& draft, const GroupBuilder& builder, std::ve
     for (const Value operand : node.operands) open.push_back(operand);
   }
   if (draft.kind == Draft::Kind::finish) draft.finished.insert(draft.node);
+}
+
+/// Whether a result may be written where a value lies, which only one group may read then (kernel/program/in_place.h).
+bool GroupForming::may_be_written_over(Value value) const {
+  const graph::TensorType& type = graph_.type(value);
+  if (!graph_.constraints.in_place || type.elements() <= 1) return false;
+  return std::ranges::any_of(graph_.results(), [&](Value result) { return graph_.type(result) == type; });
 }
 
 /// What an anchor reads first.

@@ -42,6 +42,7 @@ class GroupForming {
 
  private:
   void find_needs(Draft& draft, const GroupBuilder& builder, std::vector<Missing>& blocked);
+  [[nodiscard]] bool may_be_written_over(graph::Value value) const;
   [[nodiscard]] std::vector<graph::Value> roots(const Draft& draft) const;
   [[nodiscard]] std::map<graph::NodeId, int> sources_of(const std::map<graph::NodeId, std::size_t>& finish_at) const;
 

@@ -31,7 +31,7 @@ Result<Measurement> measure_kernel(TimedSession& session, const graph::Graph& gr
   for (std::size_t i = 0; i < sets; ++i) {
     const auto sources = make_inputs(graph, options.distribution, mix(options.seed, i));
     STITCH_ASSIGN(auto set, KernelBuffers::allocate(session, graph, kernel, sources));
-    task.rotations.push_back({PlannedLaunch{handle, set.shape(), set.arguments()}});
+    task.rotations.push_back({PlannedLaunch{handle, set.shape(), set.arguments(false)}});
     buffers.push_back(std::move(set));
   }
   return session.measure(task);

@@ -34,6 +34,16 @@ Result<KernelBuffers> KernelBuffers::allocate(Session& session, const graph::Gra
     STITCH_ASSIGN(const auto buffer, session.allocate(fmt::format("result {}", i), bytes, fill, Access::read_write));
     buffers.outputs_.push_back(buffer);
   }
+  for (const kernel::InPlace& pair : kernel.in_place) {
+    if (buffers.shared(&kernel::InPlace::input, pair.input) || buffers.shared(&kernel::InPlace::output, pair.output))
+      continue;
+    const std::int64_t bytes = graph.type(graph.results()[pair.output]).bytes();
+    STITCH_ASSIGN(const auto buffer,
+                  session.allocate(fmt::format("result {} over parameter {}", pair.output, pair.input), bytes,
+                                   sources[pair.input].filler(), Access::read_write));
+    buffers.in_place_.push_back(pair);
+    buffers.shared_.push_back(buffer);
+  }
   for (std::size_t i = 0; i < kernel.scratch.size(); ++i) {
     const Fill fill = kernel.scratch[i].zeroed ? Fill(Zero{}) : Fill(Poison{});
     STITCH_ASSIGN(const auto buffer,
@@ -44,12 +54,26 @@ Result<KernelBuffers> KernelBuffers::allocate(Session& session, const graph::Gra
 }
 
 KernelBuffers::~KernelBuffers() {
-  for (const auto* set : {&inputs_, &outputs_, &scratch_}) {
+  for (const auto* set : {&inputs_, &outputs_, &shared_, &scratch_}) {
     for (const BufferHandle buffer : *set) (void)session_.free(buffer);
   }
 }
 
-std::vector<LaunchValue> KernelBuffers::arguments() const {
+std::optional<BufferHandle> KernelBuffers::shared(int kernel::InPlace::*side, std::size_t number) const {
+  for (std::size_t i = 0; i < in_place_.size(); ++i) {
+    if (static_cast<std::size_t>(in_place_[i].*side) == number) return shared_[i];
+  }
+  return std::nullopt;
+}
+
+BufferHandle KernelBuffers::output(std::size_t i) const {
+  return shared(&kernel::InPlace::output, i).value_or(outputs_[i]);
+}
+
+std::vector<LaunchValue> KernelBuffers::arguments(bool in_place) const {
+  const auto input = [&](std::size_t i) {
+    return in_place ? shared(&kernel::InPlace::input, i).value_or(inputs_[i]) : inputs_[i];
+  };
   std::vector<LaunchValue> values;
   for (const codegen::Argument& argument : kernel_.arguments) {
     if (argument.kind == codegen::Argument::Kind::integer) {
@@ -58,8 +82,8 @@ std::vector<LaunchValue> KernelBuffers::arguments() const {
     }
     const std::size_t number = argument.buffer.number;
     switch (argument.buffer.kind) {
-      case kernel::Buffer::Kind::input: values.emplace_back(inputs_[number]); break;
-      case kernel::Buffer::Kind::output: values.emplace_back(outputs_[number]); break;
+      case kernel::Buffer::Kind::input: values.emplace_back(input(number)); break;
+      case kernel::Buffer::Kind::output: values.emplace_back(in_place ? output(number) : outputs_[number]); break;
       case kernel::Buffer::Kind::scratch: values.emplace_back(scratch_[number]); break;
       case kernel::Buffer::Kind::table: assert(false && "a constant's table is part of the kernel"); break;
     }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "base/result.h"
@@ -15,7 +16,8 @@ namespace stitch::profiler {
 std::vector<InputSource> make_inputs(const graph::Graph& graph, Distribution distribution, std::uint64_t seed);
 
 /// What one launch of a generated kernel works on, on a session's device: parameters (read only), results and scratch
-/// as they have to be before the first launch. Freed with it.
+/// as they have to be before the first launch. Results that may lie where parameters do (GeneratedKernel::in_place)
+/// have memory of their own and memory that holds a parameter. Freed with it.
 class KernelBuffers {
  public:
   /// `graph` is what the kernel was generated from; `sources` has an entry per parameter. All arguments but `sources`
@@ -27,9 +29,11 @@ class KernelBuffers {
   KernelBuffers& operator=(KernelBuffers&&) = delete;
   ~KernelBuffers();
 
-  [[nodiscard]] std::vector<LaunchValue> arguments() const;
+  /// `in_place`: with results where parameters lie, as far as they may; such a launch changes what the next one reads.
+  [[nodiscard]] std::vector<LaunchValue> arguments(bool in_place) const;
   [[nodiscard]] LaunchShape shape() const;
-  [[nodiscard]] BufferHandle output(std::size_t i) const { return outputs_[i]; }
+  /// What a launch in place writes.
+  [[nodiscard]] BufferHandle output(std::size_t i) const;
   [[nodiscard]] BufferHandle scratch(std::size_t i) const { return scratch_[i]; }
 
  private:
@@ -37,7 +41,11 @@ class KernelBuffers {
 
   Session& session_;
   const codegen::GeneratedKernel& kernel_;
+  [[nodiscard]] std::optional<BufferHandle> shared(int kernel::InPlace::*side, std::size_t number) const;
+
   std::vector<BufferHandle> inputs_, outputs_, scratch_;  ///< empty once moved from
+  std::vector<kernel::InPlace> in_place_;                 ///< of those that the kernel allows, each number once
+  std::vector<BufferHandle> shared_;                      ///< by pair of in_place_
 };
 
 }  // namespace stitch::profiler

@@ -185,6 +185,7 @@ nb::dict info(const Plan& plan) {
   info["measured_us"] = from.measured_us;
   info["verified_share"] = from.verified_share;
   info["judged"] = from.judged;
+  info["in_place"] = pairs_of(plan.handle->in_place());
   info["swaps"] = plan.handle->swaps();
   info["stale"] = plan.handle->stale();
   return info;

@@ -17,6 +17,12 @@ namespace nb = nanobind;
 
 TypeTuple tuple_of(const graph::TensorType& type) { return {std::string(graph::to_string(type.dtype)), type.dims}; }
 
+std::vector<std::pair<std::int64_t, std::int64_t>> pairs_of(const std::vector<api::InPlace>& pairs) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> numbers;
+  for (const api::InPlace& pair : pairs) numbers.emplace_back(pair.parameter, pair.result);
+  return numbers;
+}
+
 Fragment fragment_of(import::Imported imported) {
   return {std::move(imported.graph), std::move(imported.parameters), std::move(imported.results),
           std::move(imported.boundaries), std::move(imported.weights)};

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "api/protocol.h"
 #include "graph/graph.h"
 #include "import/imported.h"
 
@@ -23,6 +24,9 @@ Fragment fragment_of(import::Imported imported);
 /// (element type, extents): ("f32", (8, 768))
 using TypeTuple = std::pair<std::string, std::vector<std::int64_t>>;
 TypeTuple tuple_of(const graph::TensorType& type);
+
+/// (parameter, result)
+std::vector<std::pair<std::int64_t, std::int64_t>> pairs_of(const std::vector<api::InPlace>& pairs);
 
 /// stitch.Fragment, and the functions that make one of documents and model files.
 void bind_fragment(nanobind::module_& module);

@@ -81,6 +81,7 @@ nb::dict program_info(const OpenProgram& program) {
   info["arena_bytes"] = of.regions[0].arena_bytes;
   info["lower_bound_bytes"] = of.regions[0].lower_bound_bytes;
   info["eager_bytes"] = of.regions[0].eager_bytes;
+  info["in_place"] = pairs_of(api::in_place_of(of));
   info["workspace_bytes"] = program.workspace_bytes();
   info["library"] = program.library();
   info["fallbacks"] = fallbacks;

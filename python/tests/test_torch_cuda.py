@@ -108,6 +108,36 @@ for name, (function, shapes) in FUNCTIONS.items():
     call("cuGraphLaunch", executable, stream)
     check(found)
 assert workspaces > 0, "no plan shares anything between its runs"
+
+def step(p, g, m):
+    m.mul_(0.9).add_(g, alpha=0.1)
+    p.sub_(m * 0.01)
+    return (g * 2,)
+
+# Updates in the memory of the inputs: kernels write where they have read, in a replayed capture as well.
+with FakeTensorMode():
+    fakes = [torch.empty(40, 30, device="cuda") for _ in range(3)]
+    graph = make_fx(torch.func.functionalize(step), decomposition_table=_decompositions.table())(*fakes)
+stitch.torch.reset()
+compiled = stitch.torch._compile(graph, settings)
+inputs = [empty((40, 30), dtype=torch.float32, device=device).normal_() for _ in range(3)]
+expected = [tensor.clone() for tensor in inputs]
+compiled(list(inputs))
+capturing = True
+captured, executable = ctypes.c_void_p(), ctypes.c_void_p()
+call("cuStreamBeginCapture_v2", stream, 0)
+compiled(list(inputs))
+call("cuStreamEndCapture", stream, ctypes.byref(captured))
+capturing = False
+call("cuGraphInstantiateWithFlags", ctypes.byref(executable), captured, ctypes.c_uint64(0))
+for _ in range(2):
+    call("cuGraphLaunch", executable, stream)
+call("cuCtxSynchronize")
+for _ in range(3):
+    step(*expected)
+torch.testing.assert_close(inputs, expected, rtol=1e-5, atol=1e-6)
+report = stitch.torch.report()
+assert report["updated_bytes"] == 0 and report["eager_calls"] == 0 and report["failed"] == [], report
 print("ran on the emulated driver")
 """
 

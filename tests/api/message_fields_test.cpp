@@ -40,6 +40,8 @@ Plan filled_plan() {
     for (LaunchArgument& argument : launch.arguments) argument.kind = LaunchArgument::Kind::integer;
   }
   for (ResultCopy& copy : plan.copies) copy = {{LaunchArgument::Kind::parameter, 1}, 1, 8, true};
+  plan.results[1] = plan.parameters[1];
+  for (InPlace& pair : plan.in_place) pair = {1, 1};
   plan.workspace_bytes = 4096;
   return plan;
 }

@@ -76,6 +76,11 @@ TEST(PlanDocumentTest, ErrorsNameTheField) {
       {"/zeroed/0/offset", 9223372036854775807, "zeroed[0]: outside the workspace"},
       {"/zeroed/0/offset", -1, "zeroed[0]: outside the workspace"},
       {"/workspace_bytes", -5, "workspace_bytes: negative"},
+      {"/in_place", Json::array({{{"parameter", 9}, {"result", 0}}}), "in_place[0].value: parameter 9, there are 2"},
+      {"/in_place", Json::array({{{"parameter", 0}, {"result", 3}}}), "in_place[0].value: result 3, there are 3"},
+      {"/in_place", Json::array({{{"parameter", -1}, {"result", 0}}}), "in_place[0].parameter: negative"},
+      {"/in_place", Json::array({{{"parameter", 1}, {"result", 0}}}),
+       "in_place[0]: parameter 1 and result 0 are not of"},
       {"/predicted_us", "fast", "predicted_us: expected a number, found string"},
   };
   for (const BadPlan& bad : cases) {

@@ -190,10 +190,15 @@ TEST_F(ClientDaemonTest, ArtifactsAreFetchedOnceAndDamageIsMended) {
 }
 
 /// Stores another plan for the fragment (the same kernels under another document) and makes it the one served.
-db::PlanRecord promote_another(db::Store& store, const Hash128& fragment, int number) {
+db::PlanRecord promote_another(db::Store& store, const Hash128& fragment, int number, bool in_place = true) {
   const auto target = tuning::shared_tuner(tuning::shared_device()).target();
   auto bundle = store.get_plan_bundle(store.find_plan({fragment, target}, {})->plan->id);
   bundle->plan.document.insert(1, fmt::format("\"number {0}\":{0},", number));
+  if (!in_place) {
+    auto document = nlohmann::json::parse(bundle->plan.document);
+    EXPECT_EQ(document.erase("in_place"), 1U);
+    bundle->plan.document = document.dump();
+  }
   const auto put = store.put_plan(*bundle, db::Admission::challenger);
   EXPECT_TRUE(put.ok());
   EXPECT_TRUE(store.promote(put->id, "the test", bundle->plan.provenance).ok());
@@ -215,6 +220,47 @@ TEST_F(ClientDaemonTest, ABetterPlanIsSwappedInBetweenTwoRuns) {
   Trial run(fragment);
   ASSERT_TRUE(run.on(**plan).ok());
   run.expect_right(fragment);
+}
+
+TEST_F(ClientDaemonTest, WhatMayLieInOnePlaceIsInTheFragmentsOrder) {
+  for (const bool mirrored : {false, true}) {
+    const graph::Graph fragment = tuning::samples::scaled_difference(256, mirrored);
+    auto without = PlanHandle::fetch(*client_, executor_, fragment);
+    ASSERT_TRUE(without.ok()) << without.error().message;
+    EXPECT_THAT((*without)->in_place(), testing::IsEmpty());
+
+    auto plan = PlanHandle::fetch(*client_, executor_, fragment, {.constraints = {.in_place = true}});
+    ASSERT_TRUE(plan.ok()) << plan.error().message;
+    const std::int64_t difference = mirrored ? 1 : 0;
+    const std::vector<api::InPlace> expected = {{0, difference}, {1, difference}, {2, difference}};
+    EXPECT_THAT((*plan)->in_place(), testing::UnorderedElementsAreArray(expected));
+    EXPECT_THAT(api::in_place_of(*(*plan)->program()), testing::UnorderedElementsAreArray(expected));
+    Trial run(fragment);
+    ASSERT_TRUE(run.on(**plan).ok());
+    run.expect_right(fragment);
+  }
+}
+
+// Who relies on it that a result may lie where a parameter does can do so for as long as the handle is there.
+TEST_F(ClientDaemonTest, APlanThatAllowsLessInPlaceIsNotSwappedIn) {
+  const graph::Graph fragment = tuning::samples::scaled_difference(256);
+  auto plan = PlanHandle::fetch(*client_, executor_, fragment, {.constraints = {.in_place = true}});
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  const Hash128 key = (*plan)->plan().fragment;
+  const db::PlanRecord better = promote_another(*running_->store, key, 1);
+  EXPECT_TRUE(*(*plan)->check_for_update());
+  EXPECT_EQ((*plan)->plan().id, better.id);
+  const db::PlanRecord lesser = promote_another(*running_->store, key, 2, false);
+  EXPECT_FALSE(*(*plan)->check_for_update());
+  EXPECT_EQ((*plan)->plan().id, better.id);
+
+  const auto provenance = running_->store->get_plan(better.id)->provenance;
+  ASSERT_TRUE(running_->store->withdraw(better.id, "found wrong", provenance).ok());
+  EXPECT_FALSE(*(*plan)->check_for_update());
+  Trial run(fragment);
+  const Status refused = run.on(**plan);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_THAT(refused.error().message, HasSubstr(lesser.id.hex() + " does not allow result 0 to lie where"));
 }
 
 /// An executor that counts how many of its plans there are.

@@ -184,7 +184,7 @@ std::vector<std::vector<std::byte>> results_on(profiler::Device& device, const s
   const auto buffers = profiler::KernelBuffers::allocate(**session, kernel.graph, built.generated, inputs);
   EXPECT_TRUE(buffers.ok()) << (buffers ? "" : buffers.error().message);
   if (!handle || !buffers) return results;
-  const auto launched = (*session)->launch(*handle, buffers->shape(), buffers->arguments(), {});
+  const auto launched = (*session)->launch(*handle, buffers->shape(), buffers->arguments(true), {});
   EXPECT_TRUE(launched.ok()) << (launched ? "" : launched.error().message);
   for (std::size_t r = 0; r < kernel.graph.results().size(); ++r) {
     auto& bytes = results.emplace_back(static_cast<std::size_t>(kernel.graph.type(kernel.graph.results()[r]).bytes()));

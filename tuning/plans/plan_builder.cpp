@@ -118,6 +118,31 @@ api::KernelLaunch launch_of(const PlannedLaunch& planned, int launch, const Valu
   return result;
 }
 
+/// Whether a launch, or a copy behind all launches, reads a parameter behind launch `at`.
+bool is_read_behind(const api::Plan& plan, std::size_t at, std::int64_t parameter) {
+  const api::LaunchArgument place{api::LaunchArgument::Kind::parameter, parameter};
+  for (std::size_t i = at + 1; i < plan.launches.size(); ++i) {
+    if (std::ranges::count(plan.launches[i].arguments, place) > 0) return true;
+  }
+  return std::ranges::any_of(plan.copies, [&](const api::ResultCopy& copy) { return copy.from == place; });
+}
+
+/// What one of the plan's kernels may write where a parameter lies, and nobody reads there any more.
+std::vector<api::InPlace> pairs_in_place(const api::Plan& plan, const std::vector<PlannedLaunch>& planned,
+                                         const ValuePlaces& places) {
+  std::vector<api::InPlace> pairs;
+  for (std::size_t at = 0; at < planned.size(); ++at) {
+    for (const kernel::InPlace& pair : planned[at].built->generated.in_place) {
+      const api::LaunchArgument from = places.place(planned[at].arguments[pair.input]);
+      const api::LaunchArgument to = places.written_place(planned[at].results[pair.output]);
+      const bool both =
+          from.kind == api::LaunchArgument::Kind::parameter && to.kind == api::LaunchArgument::Kind::result;
+      if (both && !is_read_behind(plan, at, from.value)) pairs.push_back({from.value, to.value});
+    }
+  }
+  return pairs;
+}
+
 }  // namespace
 
 std::string describe_kernel(const Graph& kernel, const kernel::KernelProgram& program) {
@@ -213,6 +238,7 @@ Result<api::Plan> build_plan(const Graph& fragment, const std::vector<PlannedLau
     plan.copies.push_back({place, own, fragment.type(value).bytes(), false});
   }
   plan.workspace_bytes = places.bytes();
+  plan.in_place = pairs_in_place(plan, planned, places);
   return plan;
 }
 

@@ -36,7 +36,7 @@ def report() -> dict:
     `operators` (without views) are `operators_library` (products, convolutions, attention), `operators_ours` and what
     `fell_back` lists by operator and reason; `share` is ours of the latter two. `kernel_calls` and `eager_calls` count
     pieces that ran in our kernels and in PyTorch, `inductor_calls` pieces and parts that are not ours as Inductor
-    compiled them, `launches` and `bytes` what the former launched and moved, `updated_bytes` what was written back to
+    compiled them, `launches` and `bytes` what the former launched and moved, `updated_bytes` what was copied back to
     inputs besides; `plans` those that are there, on their way, missing.
     """
     _say_what_is_not_traced()
@@ -99,9 +99,10 @@ def _compile(graph_module: torch.fx.GraphModule, settings: Settings):
     compiles = settings.fallback == "inductor"
     if compiles:
         _partition.give_extents(graph_module, modules)
+    in_place = _updates.in_place(graph_module.graph, updates, keeps_order=not compiles)
     pieces = []
     for name, module in modules.items():
-        pieces.append(_runtime.Piece(module, settings, device))
+        pieces.append(_runtime.Piece(module, settings, device, in_place.get(name, ())))
         setattr(graph_module, name, pieces[-1])
     if settings.lock is not None and settings.fallback == "error":
         for piece in pieces:

@@ -61,6 +61,7 @@ class SavedPlan:
         except ValueError as error:
             raise errors.CorruptError("a saved plan does not say what it is") from error
         self._program = _native.Program(document, device, ordinal)
+        self.info["in_place"] = self._program.info["in_place"]
         self.run, self.launch = self._program.run, self._program.launch
 
     def lock(self) -> str:

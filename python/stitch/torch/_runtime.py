@@ -46,6 +46,7 @@ class Slot:
     def _begin(self) -> None:
         self.plan = None
         self.launches = self.bytes = 0
+        self.in_place = frozenset()  # (input, result): what may lie in one place, also of a plan that is swapped in
         self.content = None  # what is saved of the plan
         self.refusal = None  # why there is no plan
         self.recorded = True  # whether PyTorch has that
@@ -91,6 +92,7 @@ class Slot:
             else:
                 self.content = plan.content
             self.launches, self.bytes = plan.info["launches"], plan.info["bytes"]
+            self.in_place = frozenset(map(tuple, plan.info["in_place"]))
             self.recorded = False
             self.plan = plan
         except errors.Unavailable as error:
@@ -170,12 +172,13 @@ def _fetch(document: str, settings, place: tuple, constraints: str, plan_id: str
     return plan
 
 
-def slot(document: str, settings, device: torch.device) -> Slot:
-    """The slot of a document; whoever asks first has it fetched. Of a plan on a GPU each of them has its own."""
+def slot(document: str, settings, device: torch.device, in_place: bool) -> Slot:
+    """The slot of a document; whoever asks first has it fetched. Of a plan on a GPU each of them has its own.
+    `in_place`: results may lie where inputs do, as far as the plan allows it."""
     # What was asked of PyTorch when it compiled is asked of the plan.
     if torch.are_deterministic_algorithms_enabled():
         settings = dataclasses.replace(settings, deterministic=True)
-    constraints = settings.constraints
+    constraints = ",".join(filter(None, (settings.constraints, "in_place" if in_place else "")))
     key = (
         settings.server, settings.device, settings.max_workspace_bytes, settings.lock, device, document, constraints,
     )  # fmt: skip
@@ -343,10 +346,14 @@ def _strided(output, shape, dtype, stride, dense):
 
 
 class Piece(torch.nn.Module):
-    """A piece of a graph: our kernels where their plan is there, the operators themselves until then."""
+    """A piece of a graph: our kernels where their plan is there, the operators themselves until then.
 
-    def __init__(self, operators: torch.fx.GraphModule, settings, device: torch.device):
+    `updates`: (input, result), what it may write where an input lies (`_updates.in_place`).
+    """
+
+    def __init__(self, operators: torch.fx.GraphModule, settings, device: torch.device, updates=()):
         super().__init__()
+        self._updates = updates
         self.operators = operators
         self._settings, self._device = settings, device
         nodes = list(operators.graph.nodes)
@@ -370,7 +377,7 @@ class Piece(torch.nn.Module):
         self._first = self._choose.kernels_for(_shapes.shapes_of(self._traced))
 
     def _slot_for(self, extents) -> Slot:
-        return slot(_document.of_module(self.operators, extents), self._settings, self._device)
+        return slot(_document.of_module(self.operators, extents), self._settings, self._device, bool(self._updates))
 
     def _results_with(self, extents) -> list:
         numbers = _shapes.numbers
@@ -410,10 +417,16 @@ class Piece(torch.nn.Module):
         inputs = [_dense(argument) for argument in tensors]
         if kernels.rows is not None:
             inputs = kernels.grown(inputs)
-        outputs = [empty(shape, dtype=dtype, device=self._device) for shape, dtype in kernels.made]
+        over = self._over(slot, arguments, inputs) if self._updates else {}
+        outputs = [
+            over[i] if i in over else empty(shape, dtype=dtype, device=self._device)
+            for i, (shape, dtype) in enumerate(kernels.made)
+        ]
         try:
             run(slot, inputs, outputs, self._device)
         except Exception as error:
+            if over and not isinstance(error, (errors.Unavailable, errors.InvalidArgument)):
+                raise  # some of the inputs may be updated by now: nobody can begin anew
             self._broken = True
             ours = isinstance(error, errors.Error)
             what = str(error) if ours else f"{type(error).__name__}: {error}"
@@ -426,6 +439,13 @@ class Piece(torch.nn.Module):
             outputs = kernels.finished(outputs)
         return outputs[0] if self._single else tuple(outputs)
 
+    def _over(self, slot: Slot, arguments, inputs: list) -> dict:
+        """By result, the input that it is written over: where the plan allows it, and the input is the caller's memory."""
+        return {
+            result: inputs[place]
+            for place, result in self._updates
+            if (place, result) in slot.in_place and inputs[place].data_ptr() == arguments[place].data_ptr()
+        }
 
     def compile_what_is_dynamic(self) -> None:
         """With Inductor, if that is wanted: calls with other extents will not find a plan."""

@@ -1,9 +1,11 @@
 """Inputs that a graph updates, such as an optimizer's parameters and state.
 
 AOTAutograd leaves updates in inference graphs as copies into inputs behind everything else. Where a part of an input was
-written, it is written there instead. Of the others, one by one would be a kernel for every tensor; together they are a
-few.
+written, it is written there instead; and a piece of ours that reads an input last of all may write its update over it.
+Of the others, one by one would be a kernel for every tensor; together they are a few.
 """
+
+import operator
 
 import torch
 
@@ -150,9 +152,62 @@ def take_out(graph: torch.fx.Graph) -> list:
     return targets
 
 
+def _piece_of(value):
+    """The piece whose result a value is, and which of its results; none of what is no piece's."""
+    if value.op == "call_module":
+        return value, 0
+    if value.target is operator.getitem and value.args[0].op == "call_module":
+        return value.args
+    return None, 0
+
+
+def _is_dense(target, value) -> bool:
+    """Whether both are of one type, and lie in memory in the order of their elements."""
+    a, b = target.meta["val"], value.meta["val"]
+    if _shapes.symbols_of([a, b]):
+        return False
+    return (a.dtype, a.shape, a.stride()) == (b.dtype, b.shape, b.stride()) and a.is_contiguous()
+
+
+def in_place(graph: torch.fx.Graph, targets: list, keeps_order: bool) -> dict:
+    """By piece, as (its input, its result): updates that it may write where the input lies. The piece has to read the
+    input last of all, or alone where the graph's order does not stay, and whoever calls the graph must not be given what
+    was written there besides."""
+    if not targets:
+        return {}
+    (output,) = graph.find_nodes(op="output")
+    inputs = list(graph.find_nodes(op="placeholder"))
+    order = {node: place for place, node in enumerate(graph.nodes)}
+    results = list(output.args[0])
+    found: dict = {}
+    for place, value in zip(targets, results[len(results) - len(targets) :], strict=True):
+        target = inputs[place]
+        if not isinstance(value, torch.fx.Node):
+            continue
+        piece, number = _piece_of(value)
+        if piece is None or piece.args.count(target) != 1 or not _is_dense(target, value):
+            continue
+        readers = _readers(target, None)
+        before = [reader for reader in readers if keeps_order and order[reader] < order[piece]]
+        last = len(readers) == len(before) + 1
+        given = results.count(value) != 1 or _readers(value, None).count(output) != 1
+        if last and not given:
+            found.setdefault(piece.target, []).append((piece.args.index(target), number))
+    return found
+
+
 def write_back(targets: list, values: list, size: int) -> None:
     """`size`: of the values, in bytes."""
-    torch._foreach_copy_(targets, values)
+    there = [target.data_ptr() == value.data_ptr() for target, value in zip(targets, values, strict=True)]
+    if any(there):
+        written = [target for target, is_there in zip(targets, there, strict=True) if is_there]
+        # As a copy would tell autograd, which looks whether what it saved is still what it was.
+        torch.autograd.graph.increment_version([target for target in written if not target.is_inference()])
+        size -= sum(target.nbytes for target in written)
+        targets = [target for target, is_there in zip(targets, there, strict=True) if not is_there]
+        values = [value for value, is_there in zip(values, there, strict=True) if not is_there]
+    if targets:
+        torch._foreach_copy_(targets, values)
     _report.count("updated_bytes", size)
 
 
