@@ -4,6 +4,8 @@
 #include <limits>
 #include <utility>
 
+#include "kernel/index/sorted_indices.h"
+
 namespace stitch::kernel {
 namespace {
 
@@ -63,6 +65,26 @@ Result<Window> scatter_window(ScalarProgram& program, NodeId scatter, const std:
   return window;
 }
 
+/// The index of a scatter along its one scattered dimension, and the place of the element there: both of the indices'
+/// type, so that what lies outside is before or behind all places.
+struct PlaceOrder {
+  ItemId from = -1, place = -1;
+};
+Result<PlaceOrder> place_order(ScalarProgram& program, NodeId scatter, Index place, std::vector<Index> batch) {
+  const Node& node = program.graph().node(scatter);
+  const auto& a = node.as<graph::ScatterAttributes>();
+  const graph::TensorType& type = program.graph().type(node.operands[1]);
+  if (a.index_vector_dim < type.rank()) batch.insert(batch.begin() + a.index_vector_dim, program.pool().constant(0));
+  PlaceOrder order;
+  STITCH_ASSIGN(order.from, program.item(node.operands[1], batch));
+  Item item;
+  item.kind = Item::Kind::index;
+  item.dtype = type.dtype;
+  item.index = place;
+  order.place = program.add(std::move(item));
+  return order;
+}
+
 }  // namespace
 
 Result<UpdateTarget> update_target(ScalarProgram& program, NodeId update, const std::vector<Index>& indices) {
@@ -107,8 +129,12 @@ Result<ScatterTerm> scatter_term(ScalarProgram& program, NodeId scatter, const s
   const std::vector<Index> along = pool.delinearise(batch, batch_dims);
   STITCH_ASSIGN(const Window window, scatter_window(program, scatter, along));
   ScatterTerm term{window.fits, -1};
+  // Of sorted indices the only one that is looked up says by itself whether the update goes here.
+  const bool sorted = sorted_line(graph, scatter) > 0;
+  if (sorted) term.hits = -1;
   std::vector<Index> offset(indices.size());
   for (std::size_t d = 0; d < indices.size(); ++d) {
+    if (sorted && contains(a.inserted_window_dims, d)) continue;
     offset[d] = pool.subtract(indices[d], window.start[d]);
     if (pool.low(offset[d]) < 0 || pool.high(offset[d]) >= window.sizes[d])
       term.hits = program.both(term.hits, program.in_range(offset[d], 0, window.sizes[d]));
@@ -118,6 +144,10 @@ Result<ScatterTerm> scatter_term(ScalarProgram& program, NodeId scatter, const s
   for (std::size_t d = 0; d < update.size(); ++d)
     inner[d] = contains(a.update_window_dims, d) ? offset[window.dims[window_at++]] : along[batch_at++];
   STITCH_ASSIGN(term.update, program.item(node.operands[2], inner, term.hits));
+  if (!sorted) return term;
+  STITCH_ASSIGN(const PlaceOrder order, place_order(program, scatter, indices[a.inserted_window_dims[0]], along));
+  term.hits = program.both(program.compare(graph::Comparison::eq, order.from, order.place), term.hits);
+  term.precedes = program.compare(graph::Comparison::lt, order.from, order.place);
   return term;
 }
 

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstdint>
+
+#include "graph/graph.h"
+
+namespace stitch::kernel {
+
+/// Indices side by side of which a scatter's kernel shows that they ascend, because a sort has put them in order: the
+/// length of the sorted lines that they come from, one line after the other. Whoever wants the updates of a place finds
+/// them in a line by binary search, side by side and (where the sort has taken the updates along) in their order.
+///
+///     %2, %3 = sort s32[8,4096] keys, places {dimension=1, count=4096}
+///     %4 = reshape s32[32768] %2
+///     scatter(table, %4, updates)        4096
+///
+/// 0: no such thing is known. Of indices in s32 or s64 that name whole slices along one dimension of the operand.
+std::int64_t sorted_line(const graph::Graph& graph, graph::NodeId scatter);
+
+}  // namespace stitch::kernel

@@ -1,0 +1,179 @@
+// Scatters whose updates are sorted by where they go, on the emulated device.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/random.h"
+#include "graph/builder.h"
+#include "kernel/rewrite/sorted_updates.h"
+#include "tests/codegen/kernel_run.h"
+
+namespace stitch::codegen::test {
+namespace {
+
+using graph::Builder;
+using graph::Dims;
+using graph::DType;
+using graph::Graph;
+using graph::Op;
+using graph::ReduceKind;
+using graph::Value;
+
+enum class Where : std::uint8_t { anywhere, one_place, once, nowhere };
+
+struct Sorted {
+  std::string name;
+  std::int64_t rows, count, columns, line;
+  DType dtype = DType::f32;
+  ReduceKind combiner = ReduceKind::sum;
+  Where where = Where::anywhere;
+};
+void PrintTo(const Sorted& each, std::ostream* out) { *out << each.name; }
+
+graph::ScatterAttributes row_scatter(ReduceKind combiner, std::int64_t places = 1, bool windows = true) {
+  graph::ScatterAttributes a;
+  if (windows) a.update_window_dims = {1};
+  for (std::int64_t d = 0; d < places; ++d) {
+    a.inserted_window_dims.push_back(d);
+    a.scatter_dims_to_operand_dims.push_back(d);
+  }
+  a.index_vector_dim = 1;
+  a.combiner = combiner;
+  return a;
+}
+
+Graph scatter_of(const Sorted& each) {
+  Builder b;
+  const Value table = b.parameter(each.dtype, {each.rows, each.columns}), at = b.parameter(DType::s32, {each.count, 1});
+  const Value updates = b.parameter(each.dtype, {each.count, each.columns});
+  return std::move(*b.finish({b.add(Op::scatter, {table, at, updates}, row_scatter(each.combiner))}));
+}
+
+/// Numbers of all sizes, so that sums show the order of their terms.
+Bytes uneven(DType dtype, std::int64_t count, std::uint64_t seed) {
+  Random random(seed);
+  std::vector<double> values(count);
+  for (double& value : values) value = std::ldexp(random.uniform() - 0.5, static_cast<int>(random.below(12)));
+  return bytes_of(dtype, values);
+}
+
+Bytes places_of(const Sorted& each) {
+  Random random(3);
+  std::vector<double> values(each.count);
+  for (std::int64_t i = 0; i < each.count; ++i) {
+    switch (each.where) {
+      case Where::anywhere: values[i] = static_cast<double>(random.below(each.rows + 4)) - 2; break;  // some outside
+      case Where::one_place: values[i] = static_cast<double>(each.rows / 2); break;
+      case Where::once: values[i] = static_cast<double>(i * 7 % each.rows); break;
+      case Where::nowhere: values[i] = static_cast<double>(i % 2 == 0 ? -1 - i : each.rows + i); break;
+    }
+  }
+  return bytes_of(DType::s32, values);
+}
+
+std::vector<Bytes> inputs_of(const Sorted& each) {
+  return {uneven(each.dtype, each.rows * each.columns, 1), places_of(each),
+          uneven(each.dtype, each.count * each.columns, 2)};
+}
+
+/// Two phases, of which the second searches; by a warp that has a row, or by threads.
+Wish searches(bool by_warp) {
+  return [by_warp](const kernel::KernelProgram& p) {
+    if (p.phases.size() != 2) return false;
+    const kernel::GroupProgram& group = p.phases[1].groups[0];
+    std::int64_t lanes = 1;
+    for (const int a : group.structure.program->at(group.structure.anchors[0].items[1]).axes)
+      lanes *= group.extent(a, kernel::Level::lane) * group.extent(a, kernel::Level::reg);
+    return group.structure.anchors[0].items.size() == 4 && (lanes == 1) == by_warp;
+  };
+}
+
+class SortedUpdatesEmulated : public testing::TestWithParam<Sorted> {};
+
+// To the bit what they are where every element tests every update, in whatever order blocks start.
+TEST_P(SortedUpdatesEmulated, AreCombinedInTheirOrder) {
+  const Sorted& each = GetParam();
+  Graph graph = scatter_of(each);
+  graph.constraints.deterministic = true;
+  const auto sorted = kernel::sort_updates(graph, each.line);
+  ASSERT_TRUE(sorted);
+  const KernelCase tested = make_case(graph), found = make_case(*sorted, searches(each.columns > 1));
+  const std::string way = each.columns > 1 ? "32 of them at a time by the warp" : "one after the other";
+  EXPECT_NE(found.kernel.source.find(way), std::string::npos) << found.kernel.source;
+  const std::vector<Bytes> inputs = inputs_of(each);
+  expect_right(found, inputs, graph);
+  const Bytes wanted = run(tested, inputs).results[0];
+  for (std::uint64_t seed = 1; seed <= 4; ++seed)
+    EXPECT_EQ(run(found, inputs, {.host_threads = 1, .shuffle_seed = seed}).results[0], wanted) << seed;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Of, SortedUpdatesEmulated,
+    testing::Values(Sorted{"rows", 700, 3000, 24, 256}, Sorted{"few_rows", 5, 3000, 24, 256},
+                    Sorted{"many_rows", 9000, 300, 4, 256}, Sorted{"long_rows", 70, 400, 300, 512},
+                    Sorted{"more_lines_than_lanes", 300, 9000, 8, 256}, Sorted{"one_line", 300, 1024, 24, 8192},
+                    Sorted{"single_elements", 700, 3000, 1, 1024}, Sorted{"few_single_elements", 5, 3000, 1, 256},
+                    Sorted{"single_elements_of_f64", 700, 1000, 1, 1024, DType::f64},
+                    Sorted{"bf16", 300, 1000, 24, 256, DType::bf16}, Sorted{"f16", 300, 1000, 1, 256, DType::f16},
+                    Sorted{"f64", 300, 1000, 6, 256, DType::f64}, Sorted{"s32", 300, 1000, 6, 256, DType::s32},
+                    Sorted{"the_last", 300, 1000, 6, 256, DType::f32, ReduceKind::replace},
+                    Sorted{"products", 300, 400, 6, 256, DType::f32, ReduceKind::product},
+                    Sorted{"maxima", 300, 1000, 1, 256, DType::f32, ReduceKind::max},
+                    Sorted{"all_to_one_row", 300, 1000, 24, 256, DType::f32, ReduceKind::sum, Where::one_place},
+                    Sorted{"all_to_one_element", 300, 1000, 1, 256, DType::f32, ReduceKind::sum, Where::one_place},
+                    Sorted{"each_once", 1000, 1000, 24, 256, DType::f32, ReduceKind::sum, Where::once},
+                    Sorted{"none_inside", 300, 1000, 24, 256, DType::f32, ReduceKind::sum, Where::nowhere},
+                    Sorted{"no_element_inside", 300, 1000, 1, 256, DType::f32, ReduceKind::sum, Where::nowhere}),
+    [](const auto& row) { return row.param.name; });
+
+/// What a graph gives with its updates sorted is what it gives without, whatever blocks do first.
+void expect_sorted_is_right(const Graph& graph, const std::vector<Bytes>& inputs, std::size_t phases) {
+  const auto sorted = kernel::sort_updates(graph, 256);
+  ASSERT_TRUE(sorted);
+  const KernelCase each = make_case(*sorted, [&](const kernel::KernelProgram& p) { return p.phases.size() == phases; });
+  expect_right(each, inputs, graph);
+}
+
+// Sums of segments whose numbers are in no order.
+TEST(SortedUpdateKernelsEmulated, SumSegments) {
+  Builder b;
+  const Value x = b.parameter(DType::f32, {2000}), segments = b.parameter(DType::s32, {2000, 1});
+  const Graph graph = std::move(*b.finish(
+      {b.add(Op::scatter, {b.filled(DType::f32, {50}, 0), segments, x}, row_scatter(ReduceKind::sum, 1, false))}));
+  expect_sorted_is_right(graph, {uneven(DType::f32, 2000, 1), places_of({"", 50, 2000, 1, 256})}, 2);
+}
+
+// An embedding's gradient: what is scattered is computed where it is found, and what comes of it is used.
+TEST(SortedUpdateKernelsEmulated, ComputeWhatTheyScatter) {
+  Builder b;
+  const Value dy = b.parameter(DType::bf16, {8, 64, 40}), tokens = b.parameter(DType::s32, {8, 64, 1});
+  const Value scale = b.parameter(DType::f32, {8, 64});
+  const Value updates = b.binary(Op::multiply, b.convert(dy, DType::f32), b.broadcast(scale, {8, 64, 40}, {0, 1}));
+  graph::ScatterAttributes a = row_scatter(ReduceKind::sum);
+  a.update_window_dims = {2};
+  a.index_vector_dim = 2;
+  const Value sum = b.add(Op::scatter, {b.filled(DType::f32, {90, 40}, 0), tokens, updates}, a);
+  const Graph graph = std::move(*b.finish({b.unary(Op::tanh, sum)}));
+  expect_sorted_is_right(
+      graph, {uneven(DType::bf16, 512 * 40, 1), places_of({"", 90, 512, 1, 256}), uneven(DType::f32, 512, 2)}, 3);
+}
+
+// Places by two indices: the result is stored where it belongs, in the phase that combines.
+TEST(SortedUpdateKernelsEmulated, NumberPlacesOfSeveralDimensions) {
+  for (const DType index : {DType::s32, DType::s64}) {
+    Builder b;
+    const Value table = b.parameter(DType::f32, {30, 20, 3}), at = b.parameter(index, {700, 2});
+    const Value updates = b.parameter(DType::f32, {700, 3});
+    const Graph graph =
+        std::move(*b.finish({b.add(Op::scatter, {table, at, updates}, row_scatter(ReduceKind::sum, 2))}));
+    Random random(9);
+    std::vector<double> places(1400);
+    for (double& place : places) place = static_cast<double>(random.below(34)) - 2;
+    expect_sorted_is_right(graph, {uneven(DType::f32, 1800, 1), bytes_of(index, places), uneven(DType::f32, 2100, 2)},
+                           2);
+  }
+}
+
+}  // namespace
+}  // namespace stitch::codegen::test
