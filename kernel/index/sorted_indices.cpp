@@ -1,5 +1,7 @@
 #include "kernel/index/sorted_indices.h"
 
+#include <limits>
+
 #include "graph/passes/loops/turn_lines.h"
 
 namespace stitch::kernel {
@@ -20,6 +22,8 @@ std::int64_t sorted_line(const graph::Graph& graph, graph::NodeId scatter) {
   const auto& order = sort.as<graph::SortAttributes>();
   const graph::Dims& lines = graph.type(sort.operands[0]).dims;
   const bool last = order.dimension + 1 == std::ssize(lines);
+  const std::int64_t places = node.type().dims[a.inserted_window_dims[0]];
+  if (places >= std::numeric_limits<std::int32_t>::max()) return 0;
   return !order.descending && last && order.count == lines.back() && order.count > 1 ? order.count : 0;
 }
 

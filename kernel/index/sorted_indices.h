@@ -14,7 +14,8 @@ namespace stitch::kernel {
 ///     %4 = reshape s32[32768] %2
 ///     scatter(table, %4, updates)        4096
 ///
-/// 0: no such thing is known. Of indices in s32 or s64 that name whole slices along one dimension of the operand.
+/// 0: no such thing is known. Of indices in s32 or s64 that name places along one dimension of the operand, of fewer
+/// than 2^31.
 std::int64_t sorted_line(const graph::Graph& graph, graph::NodeId scatter);
 
 }  // namespace stitch::kernel

@@ -65,24 +65,22 @@ Result<Window> scatter_window(ScalarProgram& program, NodeId scatter, const std:
   return window;
 }
 
-/// The index of a scatter along its one scattered dimension, and the place of the element there: both of the indices'
-/// type, so that what lies outside is before or behind all places.
-struct PlaceOrder {
-  ItemId from = -1, place = -1;
-};
-Result<PlaceOrder> place_order(ScalarProgram& program, NodeId scatter, Index place, std::vector<Index> batch) {
+/// The index of a scatter along its one scattered dimension, of the type that it has in memory: what lies outside is
+/// before or behind all places.
+Result<ItemId> key_of(ScalarProgram& program, NodeId scatter, std::vector<Index> batch) {
   const Node& node = program.graph().node(scatter);
   const auto& a = node.as<graph::ScatterAttributes>();
-  const graph::TensorType& type = program.graph().type(node.operands[1]);
-  if (a.index_vector_dim < type.rank()) batch.insert(batch.begin() + a.index_vector_dim, program.pool().constant(0));
-  PlaceOrder order;
-  STITCH_ASSIGN(order.from, program.item(node.operands[1], batch));
+  if (a.index_vector_dim < program.graph().type(node.operands[1]).rank())
+    batch.insert(batch.begin() + a.index_vector_dim, program.pool().constant(0));
+  return program.item(node.operands[1], batch);
+}
+
+ItemId index_item(ScalarProgram& program, graph::DType dtype, Index index) {
   Item item;
   item.kind = Item::Kind::index;
-  item.dtype = type.dtype;
-  item.index = place;
-  order.place = program.add(std::move(item));
-  return order;
+  item.dtype = dtype;
+  item.index = index;
+  return program.add(std::move(item));
 }
 
 }  // namespace
@@ -145,9 +143,9 @@ Result<ScatterTerm> scatter_term(ScalarProgram& program, NodeId scatter, const s
     inner[d] = contains(a.update_window_dims, d) ? offset[window.dims[window_at++]] : along[batch_at++];
   STITCH_ASSIGN(term.update, program.item(node.operands[2], inner, term.hits));
   if (!sorted) return term;
-  STITCH_ASSIGN(const PlaceOrder order, place_order(program, scatter, indices[a.inserted_window_dims[0]], along));
-  term.hits = program.both(program.compare(graph::Comparison::eq, order.from, order.place), term.hits);
-  term.precedes = program.compare(graph::Comparison::lt, order.from, order.place);
+  STITCH_ASSIGN(term.key, key_of(program, scatter, along));
+  term.place = index_item(program, program.at(term.key).dtype, indices[a.inserted_window_dims[0]]);
+  term.hits = program.both(program.compare(graph::Comparison::eq, term.key, term.place), term.hits);
   return term;
 }
 

@@ -36,7 +36,7 @@ struct Anchor {
     scan,     ///< cumulative combination along one axis, written to `buffer`
     sort,     ///< lines along `reduced` in the order of items[0]; items[1 + i] goes to buffers[i]
     scatter,  ///< combines updates into a tensor, written to `buffer`: every element looks for its updates (items:
-              ///< what is there, whether an update hits, the update; of sorted ones whether it goes before the element)
+              ///< what is there, whether an update hits, the update; of sorted ones where it goes, the element's place)
     atomic,   ///< combines `item` into the element of `buffer` at `address`, which an earlier phase has filled
   };
   Kind kind = Kind::store;

@@ -22,12 +22,24 @@ using graph::Value;
 
 enum class Where : std::uint8_t { anywhere, one_place, once, nowhere };
 
+/// What a warp looks for: the updates of one row or of several, of one element, or of one or several for each lane.
+enum class Way : std::uint8_t { row_by_warp, rows_by_warp, element_by_warp, elements_by_lane, several_by_lane };
+
 struct Sorted {
   std::string name;
   std::int64_t rows, count, columns, line;
   DType dtype = DType::f32;
   ReduceKind combiner = ReduceKind::sum;
   Where where = Where::anywhere;
+
+  [[nodiscard]] std::vector<Way> ways() const {
+    if (columns == 1) {
+      std::vector<Way> all = {Way::element_by_warp, Way::elements_by_lane};
+      if (rows > 64) all.push_back(Way::several_by_lane);
+      return all;
+    }
+    return rows >= 128 ? std::vector{Way::row_by_warp, Way::rows_by_warp} : std::vector{Way::row_by_warp};
+  }
 };
 void PrintTo(const Sorted& each, std::ostream* out) { *out << each.name; }
 
@@ -77,17 +89,31 @@ std::vector<Bytes> inputs_of(const Sorted& each) {
           uneven(each.dtype, each.count * each.columns, 2)};
 }
 
-/// Two phases, of which the second searches; by a warp that has a row, or by threads.
-Wish searches(bool by_warp) {
-  return [by_warp](const kernel::KernelProgram& p) {
+/// Two phases, of which the second searches so.
+Wish searches(Way way) {
+  return [way](const kernel::KernelProgram& p) {
     if (p.phases.size() != 2) return false;
     const kernel::GroupProgram& group = p.phases[1].groups[0];
-    std::int64_t lanes = 1;
-    for (const int a : group.structure.program->at(group.structure.anchors[0].items[1]).axes)
-      lanes *= group.extent(a, kernel::Level::lane) * group.extent(a, kernel::Level::reg);
-    return group.structure.anchors[0].items.size() == 4 && (lanes == 1) == by_warp;
+    const kernel::Anchor& anchor = group.structure.anchors[0];
+    std::int64_t lanes = 1, registers = 1, beside = 1;
+    for (const int a : group.structure.program->at(anchor.items[1]).axes - anchor.reduced) {
+      lanes *= group.extent(a, kernel::Level::lane);
+      registers *= group.extent(a, kernel::Level::reg);
+    }
+    for (const int a : anchor.reduced) beside *= group.extent(a, kernel::Level::lane);
+    switch (way) {
+      case Way::row_by_warp: return lanes == 1 && registers == 1 && beside == 1;
+      case Way::rows_by_warp: return lanes == 1 && registers > 1;
+      case Way::element_by_warp: return beside == 32;
+      case Way::elements_by_lane: return lanes == 32 && registers == 1;
+      case Way::several_by_lane: return lanes == 32 && registers > 1;
+    }
+    return false;
   };
 }
+
+/// Of each group more than the mapping that has most blocks.
+const search::StitchOptions every_mapping{.keep = 100'000, .wide = true, .combinations = 100};
 
 class SortedUpdatesEmulated : public testing::TestWithParam<Sorted> {};
 
@@ -98,14 +124,15 @@ TEST_P(SortedUpdatesEmulated, AreCombinedInTheirOrder) {
   graph.constraints.deterministic = true;
   const auto sorted = kernel::sort_updates(graph, each.line);
   ASSERT_TRUE(sorted);
-  const KernelCase tested = make_case(graph), found = make_case(*sorted, searches(each.columns > 1));
-  const std::string way = each.columns > 1 ? "32 of them at a time by the warp" : "one after the other";
-  EXPECT_NE(found.kernel.source.find(way), std::string::npos) << found.kernel.source;
   const std::vector<Bytes> inputs = inputs_of(each);
-  expect_right(found, inputs, graph);
-  const Bytes wanted = run(tested, inputs).results[0];
-  for (std::uint64_t seed = 1; seed <= 4; ++seed)
-    EXPECT_EQ(run(found, inputs, {.host_threads = 1, .shuffle_seed = seed}).results[0], wanted) << seed;
+  const Bytes wanted = run(make_case(graph), inputs).results[0];
+  for (const Way way : each.ways()) {
+    SCOPED_TRACE(static_cast<int>(way));
+    const KernelCase found = make_case(*sorted, searches(way), every_mapping);
+    expect_right(found, inputs, graph);
+    for (std::uint64_t seed = 1; seed <= 3; ++seed)
+      EXPECT_EQ(run(found, inputs, {.host_threads = 1, .shuffle_seed = seed}).results[0], wanted) << seed;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(
