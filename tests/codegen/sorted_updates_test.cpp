@@ -202,5 +202,32 @@ TEST(SortedUpdateKernelsEmulated, NumberPlacesOfSeveralDimensions) {
   }
 }
 
+// A single place is a thread's work.
+TEST(SortedUpdateKernelsEmulated, GoToASinglePlace) {
+  Builder b;
+  const Value table = b.parameter(DType::f32, {1}), at = b.parameter(DType::s32, {300, 1});
+  const Value x = b.parameter(DType::f32, {300});
+  const Graph graph = std::move(*b.finish({b.add(Op::scatter, {table, at, x}, row_scatter(ReduceKind::sum, 1, false))}));
+  expect_sorted_is_right(
+      graph, {uneven(DType::f32, 1, 1), places_of({"", 1, 300, 1, 256}), uneven(DType::f32, 300, 2)}, 2);
+}
+
+// Indices that a model sorts itself, from below the first place to behind the last, for parts of rows.
+TEST(SortedUpdateKernelsEmulated, MayBeSortedByTheGraph) {
+  for (const DType index : {DType::s32, DType::s64}) {
+    Builder b;
+    const Value table = b.parameter(DType::f32, {60, 50}), keys = b.parameter(index, {4, 200});
+    const Value x = b.parameter(DType::f32, {800, 40});
+    const Value order = b.add(Op::sort, {keys}, graph::SortAttributes{1, false, 200});
+    const Value sum = b.add(Op::scatter, {table, b.reshape(order, {800, 1}), x}, row_scatter(ReduceKind::sum));
+    const KernelCase each = make_case(b.finish({sum}));
+    EXPECT_NE(each.kernel.source.find("found in sorted lines of 200"), std::string::npos) << each.kernel.source;
+    Random random(5);
+    std::vector<double> places(800);
+    for (double& place : places) place = static_cast<double>(random.below(80)) - 10;
+    expect_right(each, {uneven(DType::f32, 3000, 1), bytes_of(index, places), uneven(DType::f32, 32000, 2)});
+  }
+}
+
 }  // namespace
 }  // namespace stitch::codegen::test
