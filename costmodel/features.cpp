@@ -8,7 +8,6 @@
 #include "costmodel/scan_count.h"
 #include "costmodel/store_traffic.h"
 #include "costmodel/sweep_count.h"
-#include "costmodel/update_search.h"
 
 namespace stitch::costmodel {
 namespace {
@@ -42,8 +41,7 @@ GroupFeatures group_features(const graph::Graph& graph, const kernel::GroupProgr
   loads.count_reads();
   count_stores(counted, features);
   if (group.structure.anchors[0].kind == kernel::Anchor::Kind::scatter) {
-    searches_updates(group.structure.anchors[0]) ? count_update_search(counted, features)
-                                                 : count_scatter(counted, features);
+    count_scatter(counted, features);
     return features;
   }
   for (int sweep = 0; sweep < features.sweeps; ++sweep) count_sweep(counted, sweep, loads, features);

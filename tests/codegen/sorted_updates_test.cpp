@@ -207,9 +207,10 @@ TEST(SortedUpdateKernelsEmulated, GoToASinglePlace) {
   Builder b;
   const Value table = b.parameter(DType::f32, {1}), at = b.parameter(DType::s32, {300, 1});
   const Value x = b.parameter(DType::f32, {300});
-  const Graph graph = std::move(*b.finish({b.add(Op::scatter, {table, at, x}, row_scatter(ReduceKind::sum, 1, false))}));
-  expect_sorted_is_right(
-      graph, {uneven(DType::f32, 1, 1), places_of({"", 1, 300, 1, 256}), uneven(DType::f32, 300, 2)}, 2);
+  const Graph graph =
+      std::move(*b.finish({b.add(Op::scatter, {table, at, x}, row_scatter(ReduceKind::sum, 1, false))}));
+  expect_sorted_is_right(graph, {uneven(DType::f32, 1, 1), places_of({"", 1, 300, 1, 256}), uneven(DType::f32, 300, 2)},
+                         2);
 }
 
 // Indices that a model sorts itself, from below the first place to behind the last, for parts of rows.
