@@ -10,13 +10,6 @@ using kernel::AxisSet;
 using kernel::ItemId;
 using kernel::Level;
 
-namespace {
-
-/// Updates of a run whose loads are under way together.
-constexpr int updates_in_flight = 4;
-
-}  // namespace
-
 ScatterEmitter::ScatterEmitter(GroupScope& scope, int anchor)
     : scope_(scope),
       group_(scope.group),
@@ -48,10 +41,14 @@ std::int64_t ScatterEmitter::lanes_of(AxisSet axes) const {
   return lanes;
 }
 
+std::int64_t ScatterEmitter::places_of_thread() const {
+  std::int64_t places = 1;
+  for (const int a : placed_axes_) places *= group_.extent(a, Level::reg);
+  return places;
+}
+
 bool ScatterEmitter::tests_by_warp() const {
-  std::int64_t registers = 1;
-  for (const int a : placed_axes_) registers *= group_.extent(a, Level::reg);
-  return whole_warps_ && lanes_of(placed_axes_) == 1 && (line_ > 0 || registers == 1);
+  return whole_warps_ && lanes_of(placed_axes_) == 1 && (line_ > 0 || places_of_thread() == 1);
 }
 
 std::string ScatterEmitter::way() const {
@@ -87,7 +84,7 @@ void ScatterEmitter::emit() {
 }
 
 void ScatterEmitter::emit_updates() {
-  if (line_ > 0) return by_warp_ ? emit_runs_by_warp() : whole_warps_ ? emit_runs_by_lane() : emit_runs_by_thread();
+  if (line_ > 0) return emit_runs();
   by_warp_ ? emit_updates_by_warp() : emit_updates_by_thread();
 }
 
@@ -152,6 +149,15 @@ void ScatterEmitter::emit_updates_by_thread() {
   out_.close();
 }
 
+/// Combines what is found in sorted lines. All searches of a line begin with the same keys.
+void ScatterEmitter::emit_runs() {
+  scope_.keeps_in_l1 = true;
+  by_warp_ ? emit_runs_by_warp() : whole_warps_ ? emit_runs_by_lane() : emit_runs_by_thread();
+  scope_.keeps_in_l1 = false;
+}
+
+std::string ScatterEmitter::place() const { return items_.index(scope_.program.at(place_).index, false); }
+
 /// Moves `low` to the first update of [low, high), which are sorted, that does not go before `place`.
 void ScatterEmitter::emit_bound(const std::string& low, const std::string& high, const std::string& place) {
   out_.open("for (int behind = {}; {} < behind;)", high, low);
@@ -170,8 +176,8 @@ void ScatterEmitter::emit_places_of_warp() {
   if (by_warp_) loops_.open_register_loops(placed_axes_);
   // A tile's tail has none: what goes nowhere is not among what is found.
   const std::int64_t last = scope_.program.pool().high(scope_.program.at(place_).index);
-  out_.line("lowest = min(lowest, static_cast<int>({}));", items_.value(place_, false));
-  out_.line("highest = max(highest, min(static_cast<int>({}), {}));", items_.value(place_, false), last);
+  out_.line("lowest = min(lowest, {});", place());
+  out_.line("highest = max(highest, min({}, {}));", place(), last);
   out_.close(out_.depth() - depth);
   if (by_warp_) return;
   out_.line("lowest = __reduce_min_sync(0xffffffffu, lowest);");
@@ -214,7 +220,7 @@ void ScatterEmitter::emit_run_end() {
 
 /// Combines a run of updates into the elements of the place at hand.
 void ScatterEmitter::emit_run(const std::string& begin, const std::string& end) {
-  out_.line("#pragma unroll {}", updates_in_flight);
+  out_.line("#pragma unroll {}", kernel::updates_in_flight(scope_.graph, anchor_.node));
   out_.open("for (int {0} = {1}; {0} < {2}; ++{0})", axes_.name(batch_), begin, end);
   const int depth = out_.depth();
   loops_.open_register_loops(result_axes_ - placed_axes_);
@@ -242,9 +248,12 @@ void ScatterEmitter::emit_runs_by_warp() {
   const int depth = out_.depth();
   loops_.open_register_loops(placed_axes_);
   out_.line("int begin = from, end = to;");
-  const std::string place = items_.value(place_, false);
-  emit_bound("begin", "end", place);
-  emit_run_end();
+  // Of one place, and no other condition, what was found is its run.
+  const kernel::Item& hits = scope_.program.at(hits_);
+  if (places_of_thread() > 1 || hits.op != graph::Op::compare) {
+    emit_bound("begin", "end", place());
+    emit_run_end();
+  }
   out_.open("for (unsigned found = __ballot_sync(0xffffffffu, begin < end); found != 0; found &= found - 1)");
   out_.line("const int lane = __ffs(static_cast<int>(found)) - 1;");
   out_.line("const int last = __shfl_sync(0xffffffffu, end, lane);");
@@ -261,7 +270,7 @@ void ScatterEmitter::emit_runs_by_lane() {
   out_.open("for (unsigned found = __ballot_sync(0xffffffffu, from < to); found != 0; found &= found - 1)");
   out_.line("const int lane = __ffs(static_cast<int>(found)) - 1;");
   out_.line("int begin = __shfl_sync(0xffffffffu, from, lane), end = __shfl_sync(0xffffffffu, to, lane);");
-  emit_bound("begin", "end", items_.value(place_, false));
+  emit_bound("begin", "end", place());
   emit_run_end();
   emit_run("begin", "end");
   out_.close(out_.depth() - depth);
@@ -272,7 +281,7 @@ void ScatterEmitter::emit_runs_by_thread() {
   loops_.open_register_loops(placed_axes_);
   out_.open("for (int first = 0; first < {}; first += {})", updates_, line_);
   out_.line("int begin = first, end = first + {};", line_);
-  emit_bound("begin", "end", items_.value(place_, false));
+  emit_bound("begin", "end", place());
   emit_run_end();
   emit_run("begin", "end");
   out_.close(out_.depth() - depth);

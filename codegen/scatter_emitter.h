@@ -23,6 +23,7 @@ class ScatterEmitter {
 
  private:
   [[nodiscard]] std::int64_t lanes_of(kernel::AxisSet axes) const;
+  [[nodiscard]] std::int64_t places_of_thread() const;
   [[nodiscard]] bool tests_by_warp() const;
   void open_elements();
   void emit_totals();
@@ -32,6 +33,7 @@ class ScatterEmitter {
   void emit_updates();
   void emit_updates_by_warp();
   void emit_updates_by_thread();
+  void emit_runs();
   void emit_bound(const std::string& low, const std::string& high, const std::string& place);
   void emit_places_of_warp();
   void open_lines();
@@ -44,6 +46,7 @@ class ScatterEmitter {
   void emit_results();
 
   [[nodiscard]] std::string way() const;
+  [[nodiscard]] std::string place() const;
   [[nodiscard]] kernel::AxisSet lane_axes() const;
   [[nodiscard]] std::string total() const { return "total" + axes_.subscript(result_axes_, false); }
 

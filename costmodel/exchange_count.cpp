@@ -124,8 +124,6 @@ constexpr double l1_step_cycles = 60;
 constexpr double handed_cycles = 35;
 /// Part of L1 that keeps what all searches begin with, beside what passes through it (guess).
 constexpr double l1_share_of_keys = 0.25;
-/// Updates of a run that are under way together: the emitter unrolls so far.
-constexpr double updates_in_flight = 4;
 /// An update takes two loads in a row: its place among the unsorted ones, and itself.
 constexpr int loads_of_update = 2;
 
@@ -138,7 +136,8 @@ struct SearchLayout {
   double row = 1;                      ///< elements of each
   double lanes = 1, placed_lanes = 1;  ///< of a warp; of those, on different places
   double places_of_thread = 1, elements_of_place = 1;
-  double span = 1;  ///< places from the first to the last of a warp's
+  double span = 1;       ///< places from the first to the last of a warp's
+  double in_flight = 1;  ///< updates of a place
   bool by_warp = false;
 };
 
@@ -150,6 +149,7 @@ SearchLayout::SearchLayout(const CountedGroup& counted) {
   updates = group.extents[batch];
   line = kernel::sorted_line(counted.graph, anchor.node);
   lines = updates / line;
+  in_flight = kernel::updates_in_flight(counted.graph, anchor.node);
   lanes = group.extent(batch, Level::lane);
   for (int a = 0; a < batch; ++a) {
     lanes *= group.extent(a, Level::lane);
@@ -232,12 +232,12 @@ void count_update_search(const CountedGroup& counted, GroupFeatures& features) {
   features.load_requests += warps * loads;
   features.load_lane_bytes += warps * (steps * index_bytes + (loads - steps) * size);
   features.dynamic_requests += warps * (steps + loaded * layout.elements_of_place);
-  const double in_turn = search.handed > 0 ? loaded : std::ceil(loaded / updates_in_flight);
+  const double in_turn = search.handed > 0 ? loaded : std::ceil(loaded / layout.in_flight);
   features.latency_cycles += steps * l1_step_cycles + turns * missed * counted.device.l2_latency +
                              in_turn * (counted.device.l2_latency + counted.device.dram_latency) +
                              search.handed * handed_cycles + 2 * counted.device.dram_latency;
   // What is there before is asked for at once, updates where there are several.
-  const double together = search.handed > 0 ? 1 : std::min(updates_in_flight, std::max(1.0, loaded / elements));
+  const double together = search.handed > 0 ? 1 : std::min(layout.in_flight, std::max(1.0, loaded / elements));
   features.bytes_in_flight = elements * size * together;
 }
 

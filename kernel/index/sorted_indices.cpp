@@ -1,5 +1,7 @@
 #include "kernel/index/sorted_indices.h"
 
+#include <algorithm>
+#include <bit>
 #include <limits>
 
 #include "graph/passes/loops/turn_lines.h"
@@ -25,6 +27,13 @@ std::int64_t sorted_line(const graph::Graph& graph, graph::NodeId scatter) {
   const std::int64_t places = node.type().dims[a.inserted_window_dims[0]];
   if (places >= std::numeric_limits<std::int32_t>::max()) return 0;
   return !order.descending && last && order.count == lines.back() && order.count > 1 ? order.count : 0;
+}
+
+int updates_in_flight(const graph::Graph& graph, graph::NodeId scatter) {
+  const graph::Node& node = graph.node(scatter);
+  const std::int64_t places = node.type().dims[node.as<graph::ScatterAttributes>().inserted_window_dims[0]];
+  const std::int64_t each = std::max<std::int64_t>(sorted_line(graph, scatter) / std::max<std::int64_t>(places, 1), 1);
+  return static_cast<int>(std::clamp<std::uint64_t>(std::bit_floor(static_cast<std::uint64_t>(each)), 4, 16));
 }
 
 }  // namespace stitch::kernel
