@@ -41,14 +41,14 @@ std::int64_t ScatterEmitter::lanes_of(AxisSet axes) const {
   return lanes;
 }
 
-std::int64_t ScatterEmitter::places_of_thread() const {
-  std::int64_t places = 1;
-  for (const int a : placed_axes_) places *= group_.extent(a, Level::reg);
-  return places;
+std::int64_t ScatterEmitter::registers_of(AxisSet axes) const {
+  std::int64_t registers = 1;
+  for (const int a : axes) registers *= group_.extent(a, Level::reg);
+  return registers;
 }
 
 bool ScatterEmitter::tests_by_warp() const {
-  return whole_warps_ && lanes_of(placed_axes_) == 1 && (line_ > 0 || places_of_thread() == 1);
+  return whole_warps_ && lanes_of(placed_axes_) == 1 && (line_ > 0 || registers_of(placed_axes_) == 1);
 }
 
 std::string ScatterEmitter::way() const {
@@ -220,7 +220,8 @@ void ScatterEmitter::emit_run_end() {
 
 /// Combines a run of updates into the elements of the place at hand.
 void ScatterEmitter::emit_run(const std::string& begin, const std::string& end) {
-  out_.line("#pragma unroll {}", kernel::updates_in_flight(scope_.graph, anchor_.node));
+  out_.line("#pragma unroll {}",
+            kernel::updates_in_flight(scope_.graph, anchor_.node, registers_of(result_axes_ - placed_axes_)));
   out_.open("for (int {0} = {1}; {0} < {2}; ++{0})", axes_.name(batch_), begin, end);
   const int depth = out_.depth();
   loops_.open_register_loops(result_axes_ - placed_axes_);
@@ -250,7 +251,7 @@ void ScatterEmitter::emit_runs_by_warp() {
   out_.line("int begin = from, end = to;");
   // Of one place, and no other condition, what was found is its run.
   const kernel::Item& hits = scope_.program.at(hits_);
-  if (places_of_thread() > 1 || hits.op != graph::Op::compare) {
+  if (registers_of(placed_axes_) > 1 || hits.op != graph::Op::compare) {
     emit_bound("begin", "end", place());
     emit_run_end();
   }

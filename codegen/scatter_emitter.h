@@ -23,7 +23,7 @@ class ScatterEmitter {
 
  private:
   [[nodiscard]] std::int64_t lanes_of(kernel::AxisSet axes) const;
-  [[nodiscard]] std::int64_t places_of_thread() const;
+  [[nodiscard]] std::int64_t registers_of(kernel::AxisSet axes) const;
   [[nodiscard]] bool tests_by_warp() const;
   void open_elements();
   void emit_totals();

@@ -149,7 +149,6 @@ SearchLayout::SearchLayout(const CountedGroup& counted) {
   updates = group.extents[batch];
   line = kernel::sorted_line(counted.graph, anchor.node);
   lines = updates / line;
-  in_flight = kernel::updates_in_flight(counted.graph, anchor.node);
   lanes = group.extent(batch, Level::lane);
   for (int a = 0; a < batch; ++a) {
     lanes *= group.extent(a, Level::lane);
@@ -159,6 +158,7 @@ SearchLayout::SearchLayout(const CountedGroup& counted) {
     placed_lanes *= group.extent(a, Level::lane);
     if (group.extent(a, Level::reg) > 1) span *= group.extent(a, Level::warp);
   }
+  in_flight = kernel::updates_in_flight(counted.graph, anchor.node, static_cast<std::int64_t>(elements_of_place));
   by_warp = placed_lanes == 1 && lanes == warp_lanes;
   span = by_warp ? span * (places_of_thread - 1) + 1 : placed_lanes;
 }
@@ -237,7 +237,8 @@ void count_update_search(const CountedGroup& counted, GroupFeatures& features) {
                              in_turn * (counted.device.l2_latency + counted.device.dram_latency) +
                              search.handed * handed_cycles + 2 * counted.device.dram_latency;
   // What is there before is asked for at once, updates where there are several.
-  const double together = search.handed > 0 ? 1 : std::min(layout.in_flight, std::max(1.0, loaded / elements));
+  const double together =
+      search.handed > 0 ? 1 : std::min(layout.in_flight, std::max(1.0, loaded / layout.places_of_thread));
   features.bytes_in_flight = elements * size * together;
 }
 

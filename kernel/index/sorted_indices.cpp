@@ -29,11 +29,12 @@ std::int64_t sorted_line(const graph::Graph& graph, graph::NodeId scatter) {
   return !order.descending && last && order.count == lines.back() && order.count > 1 ? order.count : 0;
 }
 
-int updates_in_flight(const graph::Graph& graph, graph::NodeId scatter) {
+int updates_in_flight(const graph::Graph& graph, graph::NodeId scatter, std::int64_t elements) {
   const graph::Node& node = graph.node(scatter);
   const std::int64_t places = node.type().dims[node.as<graph::ScatterAttributes>().inserted_window_dims[0]];
   const std::int64_t each = std::max<std::int64_t>(sorted_line(graph, scatter) / std::max<std::int64_t>(places, 1), 1);
-  return static_cast<int>(std::clamp<std::uint64_t>(std::bit_floor(static_cast<std::uint64_t>(each)), 4, 16));
+  const auto most = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(each)));
+  return static_cast<int>(std::max<std::int64_t>(std::clamp<std::int64_t>(most, 4, 16) / elements, 1));
 }
 
 }  // namespace stitch::kernel

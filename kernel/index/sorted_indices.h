@@ -18,8 +18,8 @@ namespace stitch::kernel {
 /// than 2^31.
 std::int64_t sorted_line(const graph::Graph& graph, graph::NodeId scatter);
 
-/// Updates of one line and place whose loads a kernel has under way together, 4 to 16: about as many as there are of
-/// them, spread evenly. More would only be more code. Of a scatter with sorted lines.
-int updates_in_flight(const graph::Graph& graph, graph::NodeId scatter);
+/// Updates of one line and place that a thread which takes `elements` of each has under way together: 4 to 16 elements,
+/// as there are updates, spread evenly. More would only be more code. Of a scatter with sorted lines.
+int updates_in_flight(const graph::Graph& graph, graph::NodeId scatter, std::int64_t elements);
 
 }  // namespace stitch::kernel

@@ -155,14 +155,16 @@ TEST(SortedIndices, AreThoseThatASortHasPutInOrder) {
 
 // As many as a line has for a place, but no fewer than a few and no more than registers are worth.
 TEST(SortedIndices, HaveSoManyUpdatesUnderWay) {
-  const auto in_flight = [](std::int64_t places, std::int64_t line) {
+  const auto in_flight = [](std::int64_t places, std::int64_t line, std::int64_t elements = 1) {
     const auto sorted = sort_updates(scatter_of({"", {places, 6}, {4096, 1}, {4096, 6}, rows_by(1, {1}, 1)}), line);
-    return updates_in_flight(*sorted, scatter_in(*sorted));
+    return updates_in_flight(*sorted, scatter_in(*sorted), elements);
   };
   EXPECT_EQ(in_flight(1'000'000, 4096), 4);
   EXPECT_EQ(in_flight(400, 4096), 8);
   EXPECT_EQ(in_flight(400, 256), 4);
   EXPECT_EQ(in_flight(1, 4096), 16);
+  EXPECT_EQ(in_flight(1, 4096, 8), 2);
+  EXPECT_EQ(in_flight(400, 4096, 24), 1);
 }
 
 }  // namespace
