@@ -224,6 +224,10 @@ class Enumerator {
 
   // ---- scatter ---------------------------------------------------------------------------------------------
 
+  /// Elements that a thread has in registers while it searches for their updates: with more, blocks of 1,024 threads
+  /// spill.
+  static constexpr std::int64_t most_searched_for = 16;
+
   /// A warp along the contiguous axis, other axes on warps and grid; what the anchor combines over is looped by every
   /// thread, once for all of its elements: many share that work, few give more blocks. Of sorted updates a warp may
   /// have several places, for which it looks at once, and of single elements also one place, whose updates its lanes
@@ -238,14 +242,16 @@ class Enumerator {
     }
     const bool sorted = anchor.items.size() > 3;
     const kernel::AxisSet placed = group_.program->at(anchor.items[1]).axes - anchor.reduced;
+    const std::int64_t runs = divide_up(roles_.extents[lanes], 32);
     for (const std::int64_t elements : {32, 8, 1}) {
+      const std::int64_t each = std::min(runs, elements);
       for (const std::int64_t places : {1, 4, 8}) {
-        if (places > 1 && (!sorted || placed.contains(lanes) || kept.empty() || elements * places > 64)) continue;
+        if (sorted && elements > 1 && each * places > most_searched_for) continue;
+        if (places > 1 && (!sorted || placed.contains(lanes) || kept.empty())) continue;
         if (places > 1 && roles_.extents[kept.front()] < 32 * places) continue;
         ThreadLayout layout = fresh();          // width_ is 1
         if (!anchor.reduced.contains(lanes)) {  // of a single element one thread is enough
           layout.give(lanes, 32);
-          const std::int64_t runs = divide_up(roles_.extents[lanes], 32), each = std::min(runs, elements);
           layout.mapping()[lanes].at(kernel::Level::reg) = each;
           if (places > 1) layout.mapping()[kept.front()].at(kernel::Level::reg) = places;
           spread(layout, kept);
