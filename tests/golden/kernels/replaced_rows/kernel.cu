@@ -104,7 +104,7 @@ __device__ __forceinline__ void group_1_0(const f32* __restrict__ in0, s32* __re
     for (unsigned found = __ballot_sync(0xffffffffu, begin < end); found != 0; found &= found - 1) {
       const int lane = __ffs(static_cast<int>(found)) - 1;
       const int last = __shfl_sync(0xffffffffu, end, lane);
-      #pragma unroll 4
+      #pragma unroll 2
       for (int k = __shfl_sync(0xffffffffu, begin, lane); k < last; ++k) {
         #pragma unroll
         for (int j_r = 0; j_r < 2; ++j_r) {
