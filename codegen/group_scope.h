@@ -38,8 +38,10 @@ struct GroupScope {
   std::vector<kernel::ItemId> sweep_arrays;  ///< of those, the ones that end with the sweep that is being written
   std::set<kernel::ItemId> taken_over;       ///< loads that were made a turn before, and are in their arrays already
   bool asks_ahead = false;                   ///< what is loaded is for the next turn of a loop
-  bool leaves_cluster = false;               ///< the blocks have arrived at a cluster barrier that the kernel waits at
-  kernel::AxisSet whole_axes;                ///< axes whose end the iterations that are being written do not meet
+  /// What an earlier phase has left is read many times over: L1 may keep it, which has nothing older since the barrier.
+  bool keeps_in_l1 = false;
+  bool leaves_cluster = false;  ///< the blocks have arrived at a cluster barrier that the kernel waits at
+  kernel::AxisSet whole_axes;   ///< axes whose end the iterations that are being written do not meet
 };
 
 }  // namespace stitch::codegen

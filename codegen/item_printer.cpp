@@ -170,7 +170,7 @@ std::string_view ItemPrinter::caching(const Item& item) const {
     case kernel::Buffer::Kind::output:
     case kernel::Buffer::Kind::scratch: break;
   }
-  return scope_.frame.after_sync ? "Cached::shared_between_blocks" : "Cached::plain";
+  return scope_.frame.after_sync && !scope_.keeps_in_l1 ? "Cached::shared_between_blocks" : "Cached::plain";
 }
 
 std::string ItemPrinter::load_one(const Item& item, bool element) const {

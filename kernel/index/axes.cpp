@@ -6,6 +6,8 @@
 #include <set>
 #include <utility>
 
+#include "kernel/index/sorted_indices.h"
+
 namespace stitch::kernel {
 namespace {
 
@@ -452,7 +454,7 @@ AxisAnalysis::AxisAnalysis(const Graph& graph, const Slabs& slabs) : graph_(&gra
       }
     }
     // Elements that look for their updates: along a window's dimensions all find the same, and a warp may test for all.
-    if (graph.constraints.fixes_order() && graph.node(id).op == Op::scatter) {
+    if (graph.node(id).op == Op::scatter && (graph.constraints.fixes_order() || sorted_line(graph, id) > 0)) {
       std::set<int>& scattered = reduced_sets.emplace_back();
       for (const std::int64_t d : graph.node(id).as<graph::ScatterAttributes>().scatter_dims_to_operand_dims) {
         const auto& axes_of_dimension = values_[value_index({id, 0})][d];

@@ -299,6 +299,7 @@ Result<Anchor> GroupBuilder::build_scatter(const Draft& draft, ScalarProgram& pr
   const std::size_t updates = program.axes().axes.size() - 1;
   STITCH_ASSIGN(const ScatterTerm term, scatter_term(program, draft.node, indices, program.axes().variables[updates]));
   anchor.items = {item, term.hits, term.update};
+  if (term.key >= 0) anchor.items.insert(anchor.items.end(), {term.key, term.place});
   anchor.reduced = AxisSet::of(updates);
   anchor.axes |= anchor.reduced;
   anchor.buffers = {buffer_of(draft)};

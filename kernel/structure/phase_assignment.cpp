@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "kernel/index/sorted_indices.h"
+
 namespace stitch::kernel {
 namespace {
 
@@ -59,7 +61,7 @@ std::int64_t update_count(const Graph& graph, NodeId scatter) {
 
 bool adds_atomically(const Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
-  if (node.op != Op::scatter) return false;
+  if (node.op != Op::scatter || sorted_line(graph, id) > 0) return false;
   const graph::ReduceKind kind = node.as<graph::ScatterAttributes>().combiner;
   const graph::DType dtype = node.type().dtype;
   const bool integer = dtype == graph::DType::s32 || dtype == graph::DType::u32 || dtype == graph::DType::s64;

@@ -26,8 +26,8 @@ bool is_stored_only(graph::Op op);
 std::int64_t update_count(const graph::Graph& graph, graph::NodeId scatter);
 
 /// Whether a scatter fills its result in one phase and adds the updates with atomics in the next. Where the order of
-/// the updates matters (as it does for sums of floats that are asked to be deterministic), and for few updates, every
-/// element collects its own.
+/// the updates matters (as it does for sums of floats that are asked to be deterministic), for few updates, and where
+/// they are sorted by their places (kernel/index/sorted_indices.h), every element collects its own.
 bool adds_atomically(const graph::Graph& graph, graph::NodeId id);
 
 /// The type in which a value lies in scratch memory.

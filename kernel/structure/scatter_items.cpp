@@ -4,6 +4,8 @@
 #include <limits>
 #include <utility>
 
+#include "kernel/index/sorted_indices.h"
+
 namespace stitch::kernel {
 namespace {
 
@@ -63,6 +65,24 @@ Result<Window> scatter_window(ScalarProgram& program, NodeId scatter, const std:
   return window;
 }
 
+/// The index of a scatter along its one scattered dimension, of the type that it has in memory: what lies outside is
+/// before or behind all places.
+Result<ItemId> key_of(ScalarProgram& program, NodeId scatter, std::vector<Index> batch) {
+  const Node& node = program.graph().node(scatter);
+  const auto& a = node.as<graph::ScatterAttributes>();
+  if (a.index_vector_dim < program.graph().type(node.operands[1]).rank())
+    batch.insert(batch.begin() + a.index_vector_dim, program.pool().constant(0));
+  return program.item(node.operands[1], batch);
+}
+
+ItemId index_item(ScalarProgram& program, graph::DType dtype, Index index) {
+  Item item;
+  item.kind = Item::Kind::index;
+  item.dtype = dtype;
+  item.index = index;
+  return program.add(std::move(item));
+}
+
 }  // namespace
 
 Result<UpdateTarget> update_target(ScalarProgram& program, NodeId update, const std::vector<Index>& indices) {
@@ -107,8 +127,12 @@ Result<ScatterTerm> scatter_term(ScalarProgram& program, NodeId scatter, const s
   const std::vector<Index> along = pool.delinearise(batch, batch_dims);
   STITCH_ASSIGN(const Window window, scatter_window(program, scatter, along));
   ScatterTerm term{window.fits, -1};
+  // Of sorted indices the only one that is looked up says by itself whether the update goes here.
+  const bool sorted = sorted_line(graph, scatter) > 0;
+  if (sorted) term.hits = -1;
   std::vector<Index> offset(indices.size());
   for (std::size_t d = 0; d < indices.size(); ++d) {
+    if (sorted && contains(a.inserted_window_dims, d)) continue;
     offset[d] = pool.subtract(indices[d], window.start[d]);
     if (pool.low(offset[d]) < 0 || pool.high(offset[d]) >= window.sizes[d])
       term.hits = program.both(term.hits, program.in_range(offset[d], 0, window.sizes[d]));
@@ -118,6 +142,10 @@ Result<ScatterTerm> scatter_term(ScalarProgram& program, NodeId scatter, const s
   for (std::size_t d = 0; d < update.size(); ++d)
     inner[d] = contains(a.update_window_dims, d) ? offset[window.dims[window_at++]] : along[batch_at++];
   STITCH_ASSIGN(term.update, program.item(node.operands[2], inner, term.hits));
+  if (!sorted) return term;
+  STITCH_ASSIGN(term.key, key_of(program, scatter, along));
+  term.place = index_item(program, program.at(term.key).dtype, indices[a.inserted_window_dims[0]]);
+  term.hits = program.both(program.compare(graph::Comparison::eq, term.key, term.place), term.hits);
   return term;
 }
 

@@ -35,7 +35,8 @@ struct Anchor {
     partial,  ///< combines `item` over the part of `reduced` that a tile holds; partial results go to scratch
     scan,     ///< cumulative combination along one axis, written to `buffer`
     sort,     ///< lines along `reduced` in the order of items[0]; items[1 + i] goes to buffers[i]
-    scatter,  ///< combines updates into a tensor, written to `buffer`: every element looks for its updates
+    scatter,  ///< combines updates into a tensor, written to `buffer`: every element looks for its updates (items:
+              ///< what is there, whether an update hits, the update; of sorted ones where it goes, the element's place)
     atomic,   ///< combines `item` into the element of `buffer` at `address`, which an earlier phase has filled
   };
   Kind kind = Kind::store;

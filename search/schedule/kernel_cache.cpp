@@ -5,6 +5,7 @@
 
 #include "kernel/rewrite/online_softmax.h"
 #include "kernel/rewrite/small_selection.h"
+#include "kernel/rewrite/sorted_updates.h"
 #include "kernel/rewrite/tiled_scan.h"
 #include "kernel/rewrite/tiled_variance.h"
 #include "search/schedule/kernel_size.h"
@@ -28,6 +29,9 @@ std::vector<int> in_order(std::size_t count) {
 /// Which share of its time a kernel is to gain before its maxima and sums are joined: what is closer is called equal,
 /// and then the one as it was written is the simpler one.
 constexpr double least_gain_of_joining = 0.01;
+/// The same of updates that are sorted: neither what a search takes nor what atomics that meet do has been measured
+/// (docs/cost-model.md: scatters are off by a half).
+constexpr double least_gain_of_sorting = 0.1;
 /// The same of scans that are tiled, which cross the grid twice more and may read from L2 what another phase has read:
 /// what is nearer than that the model does not tell apart (docs/cost-model.md: scans are off by a half).
 constexpr double least_gain_of_tiling_scans = 0.1;
@@ -82,6 +86,10 @@ Result<KernelCache::Entry> KernelCache::explore_fresh(graph::CanonicalForm& form
   const Entry written{own, in_order(form.parameter_order.size()), in_order(form.result_order.size())};
   Entry entry = written;
   STITCH_TRY(prefer(entry, written, kernel::select_one_by_one(own->graph), 1, stop));
+  if (options_.sort_updates) {
+    for (const std::int64_t line : kernel::sorted_lines_of(own->graph))
+      STITCH_TRY(prefer(entry, written, kernel::sort_updates(own->graph, line), 1 - least_gain_of_sorting, stop));
+  }
   // Rows would be added in an order that depends on what else the kernel computes.
   if (own->graph.constraints.batch_invariant) return entry;
   if (options_.join_max_and_exp_sums)

@@ -28,9 +28,9 @@ using SharedKernel = std::shared_ptr<const ExploredKernel>;
 /// Remembers what the stitch explorer found, by canonical key: the layers of a model share their kernels. A kernel that
 /// takes a variance in two passes over memory is also explored with the variance tile by tile
 /// (kernel/rewrite/tiled_variance.h), one with a softmax of long rows with its maximum and sum as one reduction
-/// (kernel/rewrite/online_softmax.h), what is best by then with its long scans tile by tile
-/// (kernel/rewrite/tiled_scan.h), and the fastest is the one. Safe to use from several threads; two threads that miss
-/// the same key at once both explore it and get equal results.
+/// (kernel/rewrite/online_softmax.h), one with a scatter with its updates sorted (kernel/rewrite/sorted_updates.h),
+/// what is best by then with its long scans tile by tile (kernel/rewrite/tiled_scan.h), and the fastest is the one.
+/// Safe to use from several threads; two threads that miss the same key at once both explore it and get equal results.
 class KernelCache {
  public:
   KernelCache(const Scorer& scorer, StitchOptions options) : scorer_(scorer), options_(options) {}

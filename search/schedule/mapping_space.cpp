@@ -224,8 +224,14 @@ class Enumerator {
 
   // ---- scatter ---------------------------------------------------------------------------------------------
 
+  /// Elements that a thread has in registers while it searches for their updates: with more, blocks of 1,024 threads
+  /// spill.
+  static constexpr std::int64_t most_searched_for = 16;
+
   /// A warp along the contiguous axis, other axes on warps and grid; what the anchor combines over is looped by every
-  /// thread, once for all of its elements: many share that work, few give more blocks.
+  /// thread, once for all of its elements: many share that work, few give more blocks. Of sorted updates a warp may
+  /// have several places, for which it looks at once, and of single elements also one place, whose updates its lanes
+  /// load.
   void enumerate_scatter(const kernel::Anchor& anchor) {
     std::vector<int> kept = inner_first(all_axes() - anchor.reduced);
     int lanes = vector_axis();
@@ -234,19 +240,38 @@ class Enumerator {
       lanes = kept.front();
       kept.erase(kept.begin());
     }
+    const bool sorted = anchor.items.size() > 3;
+    const kernel::AxisSet placed = group_.program->at(anchor.items[1]).axes - anchor.reduced;
+    const std::int64_t runs = divide_up(roles_.extents[lanes], 32);
     for (const std::int64_t elements : {32, 8, 1}) {
-      ThreadLayout layout = fresh();          // width_ is 1
-      if (!anchor.reduced.contains(lanes)) {  // of a single element one thread is enough
-        layout.give(lanes, 32);
-        const std::int64_t runs = divide_up(roles_.extents[lanes], 32), each = std::min(runs, elements);
-        layout.mapping()[lanes].at(kernel::Level::reg) = each;
-        spread(layout, kept);
-        const std::int64_t left = options_.threads / layout.total();
-        if (left > 1) layout.give(lanes, std::min(left, power_above(divide_up(runs, each))));
+      const std::int64_t each = std::min(runs, elements);
+      for (const std::int64_t places : {1, 4, 8}) {
+        if (sorted && elements > 1 && each * places > most_searched_for) continue;
+        if (places > 1 && (!sorted || placed.contains(lanes) || kept.empty())) continue;
+        if (places > 1 && roles_.extents[kept.front()] < 32 * places) continue;
+        ThreadLayout layout = fresh();          // width_ is 1
+        if (!anchor.reduced.contains(lanes)) {  // of a single element one thread is enough
+          layout.give(lanes, 32);
+          layout.mapping()[lanes].at(kernel::Level::reg) = each;
+          if (places > 1) layout.mapping()[kept.front()].at(kernel::Level::reg) = places;
+          spread(layout, kept);
+          const std::int64_t left = options_.threads / layout.total();
+          if (left > 1) layout.give(lanes, std::min(left, power_above(divide_up(runs, each))));
+        }
+        add_scatter(anchor, layout);
       }
-      for (const int a : anchor.reduced) loop_over(layout, a);
-      add(layout, kernel::Hold::registers);
     }
+    if (!sorted || !placed.contains(lanes)) return;
+    ThreadLayout layout = fresh();
+    for (const int a : anchor.reduced) layout.give(a, 32);
+    kept.insert(kept.begin(), lanes);
+    spread(layout, kept);
+    add_scatter(anchor, layout);
+  }
+
+  void add_scatter(const kernel::Anchor& anchor, ThreadLayout& layout) {
+    for (const int a : anchor.reduced) loop_over(layout, a);
+    add(layout, kernel::Hold::registers);
   }
 
   void loop_over(ThreadLayout& layout, int axis) const {

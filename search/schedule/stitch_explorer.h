@@ -22,6 +22,8 @@ struct StitchOptions {
   /// KernelCache also explores long rows' maxima and sums of exponentials as one reduction
   /// (kernel/rewrite/online_softmax.h), and keeps what is predicted to be clearly faster.
   bool join_max_and_exp_sums = true;
+  /// The same of scatters with their updates sorted (kernel/rewrite/sorted_updates.h).
+  bool sort_updates = true;
   /// The same of scans over long lines tile by tile (kernel/rewrite/tiled_scan.h).
   bool tile_scans = true;
   /// How many combinations of the groups' mappings are tried under one choice of tile axes, block, cluster and number

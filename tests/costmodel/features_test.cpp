@@ -7,6 +7,7 @@
 
 #include "costmodel/operation_cost.h"
 #include "kernel/program/group_deriver.h"
+#include "kernel/rewrite/sorted_updates.h"
 #include "search/partition/fusion_plan.h"
 #include "tests/costmodel/example_kernels.h"
 #include "tests/profiler/kernel_case.h"
@@ -359,6 +360,53 @@ TEST(InstructionsEmulated, OfRandomBitsAreExecutedOnce) {
   EXPECT_LT(counted, executed);
   EXPECT_GT(counted, 0.6 * executed);
 }
+
+struct SearchRow {
+  std::string name;
+  std::int64_t rows, columns, updates, line;
+};
+void PrintTo(const SearchRow& row, std::ostream* out) { *out << row.name; }
+
+class UpdateSearchEmulated : public testing::TestWithParam<SearchRow> {};
+
+// Of updates that are found in sorted lines: the sort, the searches of all ways, and what they find.
+TEST_P(UpdateSearchEmulated, ExecutesAboutWhatIsCounted) {
+  const SearchRow& row = GetParam();
+  const auto sorted = kernel::sort_updates(*scattered(row.rows, row.columns, row.updates), row.line);
+  ASSERT_TRUE(sorted);
+  std::set<std::string> seen;
+  const auto fresh = [&](const KernelProgram& program) {
+    const kernel::GroupProgram& group = program.phases.back().groups[0];
+    std::string lay;
+    for (const kernel::AxisMapping& axis : group.mapping.axes)
+      lay += fmt::format("{}/{} ", axis.at(kernel::Level::lane), axis.at(kernel::Level::reg));
+    return program.phases.size() == 2 && seen.insert(lay).second;
+  };
+  for (int lay = 0; lay < 3; ++lay) {
+    const profiler::test::KernelCase each =
+        profiler::test::make_case(*sorted, fresh, {.keep = 100'000, .wide = true, .combinations = 100});
+    profiler::VerifyOptions options;
+    options.work_budget = options.total_budget = std::int64_t{1} << 40;
+    options.distributions.resize(1);
+    const profiler::Verification run = profiler::test::verify(each, options);
+    ASSERT_TRUE(run.correct) << run.failure;
+    ASSERT_EQ(run.blocks_run, run.blocks);
+    ASSERT_TRUE(run.counters);
+    double executed = 0;
+    for (const emulator::InstructionCount& of_class : run.counters->instructions)
+      executed += static_cast<double>(of_class.warps);
+    const double counted = features_of(*each.graph, each.program).instructions;
+    EXPECT_LT(counted, 2 * executed) << *seen.rbegin();
+    EXPECT_GT(counted, executed / 2) << *seen.rbegin();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, UpdateSearchEmulated,
+                         testing::Values(SearchRow{"rows", 2000, 64, 3000, 256},
+                                         SearchRow{"long_lines", 2000, 64, 3000, 4096},
+                                         SearchRow{"elements", 4000, 1, 4000, 1024},
+                                         SearchRow{"few_elements", 128, 1, 4000, 1024}),
+                         [](const auto& row) { return row.param.name; });
 
 struct PairRow {
   std::string name;

@@ -214,6 +214,43 @@ TEST(KernelCache, HasManyBlocksWorkOnALongLine) {
   EXPECT_GE(blocks({}, fixed), 128) << "the order follows from the shape";
 }
 
+/// Elements that test all updates take long.
+class SearchScorer final : public Scorer {
+ public:
+  [[nodiscard]] double predict_us(const Graph&, const kernel::KernelProgram& program) const override {
+    double us = 1;
+    for (const kernel::PhaseProgram& phase : program.phases) {
+      for (const kernel::GroupProgram& group : phase.groups) {
+        const kernel::Anchor& anchor = group.structure.anchors[0];
+        if (anchor.kind == kernel::Anchor::Kind::scatter) us += anchor.items.size() > 3 ? 10 : 100;
+      }
+    }
+    return us;
+  }
+  [[nodiscard]] Score explain(const Graph&, const kernel::KernelProgram&) const override { return {}; }
+  [[nodiscard]] const DeviceSpec& device() const override { return device_; }
+
+ private:
+  DeviceSpec device_ = *find_device("h100");
+};
+
+TEST(KernelCache, SortsUpdatesWhereThatIsFaster) {
+  const SearchScorer scorer;
+  const auto sorts = [&](const StitchOptions& options, const graph::Constraints& constraints) {
+    Graph graph = scattered(4096, 8, 1024);
+    graph.constraints = constraints;
+    KernelCache cache(scorer, options);
+    const auto entry = cache.explore(graph);
+    if (!entry || !entry->kernel->feasible()) throw std::runtime_error("no kernel");
+    return std::ranges::any_of(entry->kernel->graph.nodes(),
+                               [](const graph::Node& node) { return node.op == Op::sort; });
+  };
+  EXPECT_FALSE(sorts({}, {})) << "atomics test nothing";
+  EXPECT_TRUE(sorts({}, {.deterministic = true}));
+  EXPECT_TRUE(sorts({}, {.batch_invariant = true})) << "an element's updates and their order are the same";
+  EXPECT_FALSE(sorts({.sort_updates = false}, {.deterministic = true}));
+}
+
 TEST(KernelCache, RemembersWhatFitsNoKernel) {
   Builder b;
   const Value x = b.parameter(DType::f32, {64, 64});

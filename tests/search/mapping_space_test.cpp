@@ -10,6 +10,7 @@
 
 #include "kernel/program/group_deriver.h"
 #include "kernel/program/legality.h"
+#include "kernel/rewrite/sorted_updates.h"
 #include "kernel/structure/structure_builder.h"
 #include "tests/graph/random_graph.h"
 #include "tests/kernel/example_graphs.h"
@@ -70,6 +71,8 @@ std::vector<Example> examples() {
       {"scatter", [] { return scattered(300, 64, 40); }, {}},
       {"scatter_to_one", [] { return scattered_elements(1, 40); }, {}},
       {"scatter_of_elements", [] { return scattered_elements(2048, 1600); }, {}},
+      {"sorted_rows", [] { return *kernel::sort_updates(scattered(4096, 8, 1024), 256); }, {}},
+      {"sorted_elements", [] { return *kernel::sort_updates(scattered_elements(2048, 1600), 256); }, {}},
       {"atomic", [] { return scattered(4096, 8, 1024); }, {}},
       {"update", [] { return cache_update(16, 2048, 64, true); }, {}},
       {"transpose",
@@ -159,6 +162,34 @@ TEST(MappingSpace, LanesOfAScatterLieAlongItsElements) {
   for (const kernel::GroupMapping& mapping : enumerate_mappings(one.phases[0].groups[0], {}, *find_device("h100"))) {
     for (const kernel::AxisMapping& axis : mapping.axes) EXPECT_EQ(axis.threads(), 1);
   }
+}
+
+/// Per mapping of the search of sorted updates: lanes along the updates, lanes and registers along the places.
+std::set<std::vector<std::int64_t>> searches(const graph::Graph& sorted) {
+  const kernel::KernelStructure structure = structure_of(sorted, {});
+  const kernel::GroupStructure& group = structure.phases.back().groups[0];
+  const kernel::Anchor& anchor = group.anchors[0];
+  const kernel::AxisSet placed = group.program->at(anchor.items[1]).axes - anchor.reduced;
+  std::set<std::vector<std::int64_t>> seen;
+  for (const kernel::GroupMapping& mapping : enumerate_mappings(group, {}, *find_device("h100"))) {
+    std::vector<std::int64_t> each = {1, 1, 1};
+    for (const int a : anchor.reduced) each[0] *= mapping.axes[a].at(kernel::Level::lane);
+    for (const int a : placed) {
+      each[1] *= mapping.axes[a].at(kernel::Level::lane);
+      each[2] *= mapping.axes[a].at(kernel::Level::reg);
+    }
+    seen.insert(each);
+  }
+  return seen;
+}
+
+// A warp looks for the updates of one row or several, of 32 elements at a time, or of one, which its lanes load.
+TEST(MappingSpace, AWarpLooksForUpdatesOfSeveralPlaces) {
+  using Lay = std::vector<std::int64_t>;
+  EXPECT_THAT(searches(*kernel::sort_updates(scattered(4096, 8, 1024), 256)),
+              testing::ElementsAre(Lay{1, 1, 1}, Lay{1, 1, 4}, Lay{1, 1, 8}));
+  EXPECT_THAT(searches(*kernel::sort_updates(scattered_elements(2048, 1600), 256)),
+              testing::ElementsAre(Lay{1, 32, 1}, Lay{1, 32, 8}, Lay{32, 1, 1}));
 }
 
 TEST_P(MappingsOf, CoverEveryAxisAndFitTheBlock) {
