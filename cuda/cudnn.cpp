@@ -1,6 +1,5 @@
 #include "cuda/cudnn.h"
 
-#include <algorithm>
 #include <array>
 
 #include "cuda/library_loading.h"
@@ -72,7 +71,7 @@ Result<std::int64_t> Descriptor::get(Attribute attribute, AttributeType type, st
   std::int64_t count = 0;
   STITCH_TRY(api_->check(api_->get_attribute(pointer_, attribute, type, wanted, &count, elements),
                          "cudnnBackendGetAttribute"));
-  return std::min(count, wanted);
+  return count;
 }
 
 }  // namespace stitch::cuda::dnn

@@ -214,7 +214,8 @@ class Descriptor {
     return set(attribute, AttributeType::descriptor, 1, &value.pointer_);
   }
   stitch::Status finalize();
-  /// How many elements were there, no more than `wanted`.
+  /// How many elements there are, which may be more than were `wanted` and written; before a heuristic has looked, an
+  /// upper bound of them.
   Result<std::int64_t> get(Attribute attribute, AttributeType type, std::int64_t wanted, void* elements) const;
 
   [[nodiscard]] DescriptorPointer pointer() const { return pointer_; }

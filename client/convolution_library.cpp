@@ -1,0 +1,160 @@
+#include "client/convolution_library.h"
+
+#include <algorithm>
+#include <array>
+
+#include "client/library_workspace.h"
+
+namespace stitch::client {
+namespace {
+
+namespace dnn = cuda::dnn;
+using dnn::Attribute;
+using dnn::AttributeType;
+using dnn::Descriptor;
+using dnn::DescriptorType;
+using graph::StridedConvolution;
+
+/// What a call does not allow in how it is computed; empty: it allows all of it. Winograd and Fourier transforms, which
+/// sum in the same type but in another way, are what frameworks allow, too.
+const char* forbidden_by(const StridedConvolution& how, dnn::NumericalNote note) {
+  switch (note) {
+    case dnn::NumericalNote::tensor_core:
+    case dnn::NumericalNote::down_convert_inputs: {
+      const bool singles = how.input.dtype == graph::DType::f32 && how.accumulation == graph::DType::f32;
+      return singles && !how.tf32 ? "rounds f32 to TF32" : "";
+    }
+    case dnn::NumericalNote::reduced_precision_reduction: return "sums in fewer bits than f32";
+    case dnn::NumericalNote::nondeterministic: return how.deterministic ? "sums in no order" : "";
+  }
+  return "";
+}
+
+}  // namespace
+
+ConvolutionLibrary::ConvolutionLibrary(std::shared_ptr<const CudaContext> context, std::shared_ptr<const dnn::Api> api)
+    : context_(std::move(context)), api_(std::move(api)) {}
+
+ConvolutionLibrary::~ConvolutionLibrary() {
+  convolutions_.clear();
+  if (handle_ != nullptr) api_->destroy(handle_);
+}
+
+Result<std::unique_ptr<ConvolutionLibrary>> ConvolutionLibrary::open(std::shared_ptr<const CudaContext> context,
+                                                                     const std::vector<std::string>& libraries) {
+  STITCH_ASSIGN(auto api, dnn::Api::load(libraries));
+  std::unique_ptr<ConvolutionLibrary> opened(new ConvolutionLibrary(std::move(context), std::move(api)));
+  STITCH_TRY(opened->api_->check(opened->api_->create(&opened->handle_), "cudnnCreate"));
+  return opened;
+}
+
+std::string ConvolutionLibrary::name() const {
+  const std::size_t version = api_->version();  // 90800 of 9.8.0 (cudnn_version.h)
+  return fmt::format("cuDNN {}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
+
+Result<int> ConvolutionLibrary::prepare(const StridedConvolution& convolution) {
+  Convolution made;
+  if (!convolution.is_empty()) {
+    STITCH_ASSIGN(ConvolutionOperations operations, describe_operations(*api_, handle_, convolution));
+    made.tensors = std::move(operations.tensors);
+    STITCH_TRY(choose_plan(made, operations.graph, convolution));
+  }
+  workspace_bytes_ = std::max(workspace_bytes_, made.workspace_bytes);
+  convolutions_.push_back(std::move(made));
+  return static_cast<int>(convolutions_.size()) - 1;
+}
+
+Status ConvolutionLibrary::choose_plan(Convolution& made, const Descriptor& graph,
+                                       const StridedConvolution& how) const {
+  std::string why;
+  for (const dnn::HeuristicMode mode : {dnn::HeuristicMode::a, dnn::HeuristicMode::fallback}) {
+    STITCH_ASSIGN(Descriptor heuristics, Descriptor::make(*api_, DescriptorType::engine_heuristics));
+    STITCH_TRY(heuristics.set(Attribute::heuristics_graph, graph));
+    STITCH_TRY(heuristics.set(Attribute::heuristics_mode, AttributeType::heuristic_mode, 1, &mode));
+    if (const Status done = heuristics.finalize(); !done) {
+      if (done.error().kind != ErrorKind::unsupported) return done.error();
+      why = done.error().message;
+      continue;
+    }
+    STITCH_ASSIGN(const std::int64_t most,
+                  heuristics.get(Attribute::heuristics_results, AttributeType::descriptor, 0, nullptr));
+    std::vector<Descriptor> configurations;
+    std::vector<dnn::DescriptorPointer> pointers;
+    for (std::int64_t i = 0; i < most; ++i) {
+      STITCH_ASSIGN(Descriptor each, Descriptor::make(*api_, DescriptorType::engine_configuration));
+      pointers.push_back(each.pointer());
+      configurations.push_back(std::move(each));
+    }
+    if (most == 0) continue;
+    STITCH_ASSIGN(const std::int64_t found,
+                  heuristics.get(Attribute::heuristics_results, AttributeType::descriptor, most, pointers.data()));
+    for (std::int64_t i = 0; i < std::min(found, most); ++i) {
+      STITCH_ASSIGN(const bool taken, take_plan(made, configurations[i], how, why));
+      if (taken) return {};
+    }
+  }
+  return make_error(ErrorKind::unsupported, "cuDNN has no plan for it{}{}", why.empty() ? "" : ": ", why);
+}
+
+Result<bool> ConvolutionLibrary::take_plan(Convolution& made, const Descriptor& configuration,
+                                           const StridedConvolution& how, std::string& why) const {
+  STITCH_ASSIGN(Descriptor engine, Descriptor::make(*api_, DescriptorType::engine));
+  dnn::DescriptorPointer pointer = engine.pointer();
+  STITCH_TRY(configuration.get(Attribute::configuration_engine, AttributeType::descriptor, 1, &pointer));
+  std::array<dnn::NumericalNote, 16> notes{};
+  STITCH_ASSIGN(const std::int64_t count, engine.get(Attribute::engine_numerical_notes, AttributeType::numerical_note,
+                                                     std::ssize(notes), notes.data()));
+  for (std::int64_t n = 0; n < std::min<std::int64_t>(count, std::ssize(notes)); ++n) {
+    if (const std::string forbidden = forbidden_by(how, notes[n]); !forbidden.empty()) {
+      why = "what it has " + forbidden;
+      return false;
+    }
+  }
+  STITCH_ASSIGN(Descriptor plan, Descriptor::make(*api_, DescriptorType::execution_plan));
+  STITCH_TRY(plan.set(Attribute::plan_handle, handle_));
+  STITCH_TRY(plan.set(Attribute::plan_configuration, configuration));
+  if (const Status done = plan.finalize(); !done) {  // what heuristics suggest need not be there for this device
+    why = done.error().message;
+    return false;
+  }
+  std::int64_t bytes = 0;
+  STITCH_TRY(plan.get(Attribute::plan_workspace_size, AttributeType::int64, 1, &bytes));
+  if (bytes > most_library_workspace_bytes) {
+    why = fmt::format("what it has wants a workspace of {} bytes", bytes);
+    return false;
+  }
+  made.plan = std::move(plan);
+  made.workspace_bytes = bytes;
+  return true;
+}
+
+Status ConvolutionLibrary::make_pack(Convolution& convolution, std::vector<std::uint64_t> addresses) const {
+  convolution.pack.reset();
+  std::vector<std::int64_t> ids;
+  for (const ConvolutionOperations::Tensor& tensor : convolution.tensors) ids.push_back(tensor.id);
+  STITCH_ASSIGN(Descriptor pack, Descriptor::make(*api_, DescriptorType::variant_pack));
+  STITCH_TRY(pack.set(Attribute::pack_unique_ids, ids));
+  STITCH_TRY(pack.set(Attribute::pack_pointers, AttributeType::pointer, std::ssize(ids), addresses.data()));
+  STITCH_TRY(pack.set(Attribute::pack_workspace, AttributeType::pointer, 1, &addresses.back()));
+  STITCH_TRY(pack.finalize());
+  convolution.pack = std::move(pack);
+  convolution.addresses = std::move(addresses);
+  return {};
+}
+
+Status ConvolutionLibrary::launch(int number, const std::vector<std::uint64_t>& parameters, std::uint64_t result,
+                                  std::uint64_t workspace, CUstream stream) {
+  Convolution& convolution = convolutions_[number];
+  if (!convolution.plan) return {};
+  std::vector<std::uint64_t> addresses;
+  for (const ConvolutionOperations::Tensor& tensor : convolution.tensors)
+    addresses.push_back((tensor.parameter < 0 ? result : parameters[tensor.parameter]) + tensor.offset);
+  addresses.push_back(convolution.workspace_bytes > 0 ? workspace : 0);
+  if (!convolution.pack || addresses != convolution.addresses) STITCH_TRY(make_pack(convolution, std::move(addresses)));
+  STITCH_TRY(api_->check(api_->set_stream(handle_, stream), "cudnnSetStream"));
+  return api_->check(api_->execute(handle_, convolution.plan->pointer(), convolution.pack->pointer()),
+                     "cudnnBackendExecute");
+}
+
+}  // namespace stitch::client

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "client/convolution_operations.h"
+#include "client/cuda_context.h"
+#include "cuda/cudnn.h"
+#include "graph/calls/strided_convolution.h"
+
+namespace stitch::client {
+
+/// Convolutions and their gradients on a GPU by NVIDIA's cuDNN, which is loaded when a program needs it. They are made
+/// ready beforehand: of what the library's heuristics suggest (mode A, then its fallbacks), the first plan that
+/// computes as the call asks and takes no more workspace than there may be. Launching allocates no memory of the device
+/// and waits for nothing. All share the caller's workspace, so launches must be ordered on the device. Used by one
+/// thread at a time; a context must be current.
+class ConvolutionLibrary {
+ public:
+  /// `libraries`: the first that there is. Errors: unavailable, in the words of loader or library.
+  static Result<std::unique_ptr<ConvolutionLibrary>> open(std::shared_ptr<const CudaContext> context,
+                                                          const std::vector<std::string>& libraries);
+  ConvolutionLibrary(const ConvolutionLibrary&) = delete;
+  ConvolutionLibrary& operator=(const ConvolutionLibrary&) = delete;
+  ~ConvolutionLibrary();
+
+  /// "cuDNN 9.8.0"
+  [[nodiscard]] std::string name() const;
+  /// Makes a convolution ready; its number. Error: unsupported (the library has no plan for it, and why it refused the
+  /// last, or what was wrong with those that it had).
+  Result<int> prepare(const graph::StridedConvolution& convolution);
+  /// How many calls of the library it takes: one, or none where the result is empty.
+  [[nodiscard]] std::int64_t calls(int convolution) const { return convolutions_[convolution].plan ? 1 : 0; }
+  /// The largest workspace of what is ready; no more than most_library_workspace_bytes.
+  [[nodiscard]] std::int64_t workspace_bytes() const { return workspace_bytes_; }
+
+  /// `parameters`, `result`: addresses as the convolution's call has them. Error: runtime.
+  Status launch(int convolution, const std::vector<std::uint64_t>& parameters, std::uint64_t result,
+                std::uint64_t workspace, CUstream stream);
+
+ private:
+  struct Convolution {
+    std::vector<ConvolutionOperations::Tensor> tensors;
+    std::optional<cuda::dnn::Descriptor> plan;  ///< nothing: there is nothing to compute
+    std::int64_t workspace_bytes = 0;
+    std::vector<std::uint64_t> addresses;       ///< of the tensors, then the workspace, in `pack`
+    std::optional<cuda::dnn::Descriptor> pack;  ///< kept for the next launch, which mostly has the same addresses
+  };
+
+  ConvolutionLibrary(std::shared_ptr<const CudaContext> context, std::shared_ptr<const cuda::dnn::Api> api);
+  Status choose_plan(Convolution& made, const cuda::dnn::Descriptor& graph, const graph::StridedConvolution& how) const;
+  /// Takes the configuration's plan if it will do. `why`: else why not.
+  Result<bool> take_plan(Convolution& made, const cuda::dnn::Descriptor& configuration,
+                         const graph::StridedConvolution& how, std::string& why) const;
+  Status make_pack(Convolution& convolution, std::vector<std::uint64_t> addresses) const;
+
+  std::shared_ptr<const CudaContext> context_;
+  std::shared_ptr<const cuda::dnn::Api> api_;
+  cuda::dnn::Handle handle_ = nullptr;
+  std::vector<Convolution> convolutions_;
+  std::int64_t workspace_bytes_ = 0;
+};
+
+}  // namespace stitch::client
