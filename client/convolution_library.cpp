@@ -30,10 +30,21 @@ const char* forbidden_by(const StridedConvolution& how, dnn::NumericalNote note)
   return "";
 }
 
+constexpr int of_zeros = -2;  ///< a tensor's parameter: memory of the library's
+
+StridedConvolution::Tensor bias_of_zeros(const StridedConvolution& how) {
+  const graph::Dims& made = how.result().extents;
+  StridedConvolution::Tensor bias{of_zeros, how.result().dtype, 0, graph::Dims(made.size(), 1), {}};
+  bias.extents[1] = made[1];
+  bias.strides.assign(made.size(), made[1]);
+  bias.strides[1] = 1;
+  return bias;
+}
+
 }  // namespace
 
 ConvolutionLibrary::ConvolutionLibrary(std::shared_ptr<const CudaContext> context, std::shared_ptr<const dnn::Api> api)
-    : context_(std::move(context)), api_(std::move(api)) {}
+    : context_(std::move(context)), api_(std::move(api)), zeros_(*context_->driver) {}
 
 ConvolutionLibrary::~ConvolutionLibrary() {
   convolutions_.clear();
@@ -56,13 +67,36 @@ std::string ConvolutionLibrary::name() const {
 Result<int> ConvolutionLibrary::prepare(const StridedConvolution& convolution) {
   Convolution made;
   if (!convolution.is_empty()) {
-    STITCH_ASSIGN(ConvolutionOperations operations, describe_operations(*api_, handle_, convolution));
-    made.tensors = std::move(operations.tensors);
-    STITCH_TRY(choose_plan(made, operations.graph, convolution));
+    Status ready = make_ready(made, convolution);
+    const bool fused = convolution.addend.has_value() || convolution.relu;
+    if (!ready && ready.error().kind == ErrorKind::unsupported && fused && !convolution.bias &&
+        convolution.kind == StridedConvolution::Kind::forward) {
+      StridedConvolution biased = convolution;
+      biased.bias = bias_of_zeros(convolution);
+      if (make_ready(made, biased)) {  // else what was wrong with what the call says is the reason
+        ready = {};
+        zero_bytes_ = std::max(zero_bytes_, biased.bias->extents[1] * byte_size(biased.bias->dtype));
+      }
+    }
+    STITCH_TRY(ready);
   }
   workspace_bytes_ = std::max(workspace_bytes_, made.workspace_bytes);
   convolutions_.push_back(std::move(made));
   return static_cast<int>(convolutions_.size()) - 1;
+}
+
+Status ConvolutionLibrary::make_ready(Convolution& made, const StridedConvolution& how) const {
+  STITCH_ASSIGN(ConvolutionOperations operations, describe_operations(*api_, handle_, how));
+  made.tensors = std::move(operations.tensors);
+  return choose_plan(made, operations.graph, how);
+}
+
+Status ConvolutionLibrary::make_constants() {
+  if (zero_bytes_ == 0 || zeros_.address() != 0) return {};
+  STITCH_TRY(zeros_.make(zero_bytes_));
+  const std::vector<std::byte> zeros(zero_bytes_);
+  const cuda::DriverApi& driver = *context_->driver;
+  return driver.check(driver.copy_to_device(zeros_.address(), zeros.data(), zeros.size()), "cuMemcpyHtoD");
 }
 
 Status ConvolutionLibrary::choose_plan(Convolution& made, const Descriptor& graph,
@@ -148,8 +182,12 @@ Status ConvolutionLibrary::launch(int number, const std::vector<std::uint64_t>& 
   Convolution& convolution = convolutions_[number];
   if (!convolution.plan) return {};
   std::vector<std::uint64_t> addresses;
-  for (const ConvolutionOperations::Tensor& tensor : convolution.tensors)
-    addresses.push_back((tensor.parameter < 0 ? result : parameters[tensor.parameter]) + tensor.offset);
+  for (const ConvolutionOperations::Tensor& tensor : convolution.tensors) {
+    const std::uint64_t base = tensor.parameter >= 0          ? parameters[tensor.parameter]
+                               : tensor.parameter == of_zeros ? zeros_.address()
+                                                              : result;
+    addresses.push_back(base + tensor.offset);
+  }
   addresses.push_back(convolution.workspace_bytes > 0 ? workspace : 0);
   if (!convolution.pack || addresses != convolution.addresses) STITCH_TRY(make_pack(convolution, std::move(addresses)));
   STITCH_TRY(api_->check(api_->set_stream(handle_, stream), "cudnnSetStream"));

@@ -36,6 +36,8 @@ class ConvolutionLibrary {
   [[nodiscard]] std::int64_t calls(int convolution) const { return convolutions_[convolution].plan ? 1 : 0; }
   /// The largest workspace of what is ready; no more than most_library_workspace_bytes.
   [[nodiscard]] std::int64_t workspace_bytes() const { return workspace_bytes_; }
+  /// Allocates what is kept on the device for all that is ready, and waits for it. Error: resource_exhausted.
+  Status make_constants();
 
   /// `parameters`, `result`: addresses as the convolution's call has them. Error: runtime.
   Status launch(int convolution, const std::vector<std::uint64_t>& parameters, std::uint64_t result,
@@ -51,6 +53,7 @@ class ConvolutionLibrary {
   };
 
   ConvolutionLibrary(std::shared_ptr<const CudaContext> context, std::shared_ptr<const cuda::dnn::Api> api);
+  Status make_ready(Convolution& made, const graph::StridedConvolution& how) const;
   Status choose_plan(Convolution& made, const cuda::dnn::Descriptor& graph, const graph::StridedConvolution& how) const;
   /// Takes the configuration's plan if it will do. `why`: else why not.
   Result<bool> take_plan(Convolution& made, const cuda::dnn::Descriptor& configuration,
@@ -62,6 +65,8 @@ class ConvolutionLibrary {
   cuda::dnn::Handle handle_ = nullptr;
   std::vector<Convolution> convolutions_;
   std::int64_t workspace_bytes_ = 0;
+  std::int64_t zero_bytes_ = 0;  ///< of the longest bias of zeros
+  DeviceMemory zeros_;
 };
 
 }  // namespace stitch::client

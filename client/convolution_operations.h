@@ -13,7 +13,7 @@ struct ConvolutionOperations {
   /// Memory that an execution is told of.
   struct Tensor {
     std::int64_t id = 0;      ///< unique in the graph
-    int parameter = -1;       ///< of the call's graph; -1: its result
+    int parameter = -1;       ///< of the call's graph; -1: its result, or as the description has it
     std::int64_t offset = 0;  ///< bytes
   };
   cuda::dnn::Descriptor graph;  ///< finalised

@@ -62,9 +62,12 @@ std::int64_t LibraryCalls::workspace_bytes() const {
   return std::max(matmuls_ ? matmuls_->workspace_bytes() : 0, convolutions_ ? convolutions_->workspace_bytes() : 0);
 }
 
-Status LibraryCalls::make_workspace() {
+Status LibraryCalls::make_memory() {
+  if (convolutions_) STITCH_TRY(convolutions_->make_constants());
   if (workspace_bytes() == 0 || workspace_.address() != 0) return {};
-  return workspace_.make(workspace_bytes());
+  if (const Status made = workspace_.make(workspace_bytes()); !made)
+    return made.error().within(fmt::format("a workspace of {} bytes", workspace_bytes()));
+  return {};
 }
 
 Status LibraryCalls::launch(int call, const std::vector<std::uint64_t>& parameters, std::uint64_t result,

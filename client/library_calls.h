@@ -30,8 +30,8 @@ class LibraryCalls {
   /// "cuBLASLt 13.0.0, cuDNN 9.8.0"; "no library calls".
   [[nodiscard]] std::string name() const;
   [[nodiscard]] std::int64_t workspace_bytes() const;
-  /// Allocates the workspace of all that is ready. Error: resource_exhausted.
-  Status make_workspace();
+  /// Allocates what all that is ready needs of the device, and waits for it. Error: resource_exhausted, naming it.
+  Status make_memory();
 
   /// `parameters`, `result`: addresses as the call's graph has them. Error: runtime.
   Status launch(int call, const std::vector<std::uint64_t>& parameters, std::uint64_t result, CUstream stream);

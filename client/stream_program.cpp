@@ -141,8 +141,7 @@ Result<std::unique_ptr<StreamProgram>> StreamProgram::open(api::Program program,
   const CurrentContext current(*contents->context);
   STITCH_TRY(current.status());
   const BesideCaptures beside(contents->driver);
-  if (const Status made = contents->calls->make_workspace(); !made)
-    return made.error().within(fmt::format("a workspace of {} bytes", contents->calls->workspace_bytes()));
+  STITCH_TRY(contents->calls->make_memory());
   if (const std::int64_t bytes = program.regions[0].arena_bytes; bytes > 0) {
     if (const Status made = contents->arena.make(bytes); !made)
       return made.error().within(fmt::format("an arena of {} bytes", bytes));

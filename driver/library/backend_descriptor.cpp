@@ -237,8 +237,9 @@ Outcome make_graph(BackendDescriptor& descriptor) {
 }
 
 /// What is suggested, so that whoever takes the first is seen: one that rounds f32 to TF32, one that wants more
-/// workspace than anybody should have, one whose sums are in no order, and what is left. Gradients of filters have
-/// nothing but the second in mode A.
+/// workspace than anybody should have, one whose sums are in no order, and what is left. Like the real library, it has
+/// fused operations for forward convolutions with a bias, all others on tensor cores alone, and no fallback for any;
+/// gradients of filters have but the second in mode A.
 EngineSuggestions suggestions_for(const SharedDescriptor& graph, dnn::HeuristicMode mode) {
   using dnn::NumericalNote;
   const auto& of = std::get<ConvolutionGraph>(graph->made);
@@ -247,19 +248,19 @@ EngineSuggestions suggestions_for(const SharedDescriptor& graph, dnn::HeuristicM
     all.plans.push_back({graph, {std::move(notes), workspace, tf32}});
   };
   if (mode == dnn::HeuristicMode::fallback) {
-    suggest({}, 0);
+    if (of.behind.empty()) suggest({}, 0);
     return all;
   }
-  const bool singles = of.multiplies_f32();
+  const bool has_bias = std::ranges::any_of(
+      of.behind, [](const PointwiseOperation& each) { return each.b && each.b->extents != each.y.extents; });
+  const bool anywhere = of.behind.empty() || (has_bias && of.convolution.kind == Kind::forward);
+  const bool singles = of.multiplies_f32(), halves = of.convolution.compute == dnn::DataType::f32 && !singles;
   if (singles) suggest({NumericalNote::tensor_core, NumericalNote::down_convert_inputs}, 4096, true);
+  if (!anywhere && !halves) return all;
   suggest({}, std::int64_t{1} << 30);
-  if (of.convolution.kind == Kind::backward_filter) {
-    if (singles) all.plans.erase(all.plans.begin());
-    return all;
-  }
+  if (of.convolution.kind == Kind::backward_filter) return all;
   suggest({NumericalNote::nondeterministic}, 8192);
-  suggest({NumericalNote::tensor_core}, 4096);
-  if (singles) all.plans.back().engine.notes.clear();
+  suggest(halves ? std::vector{NumericalNote::tensor_core} : std::vector<NumericalNote>(), 4096);
   return all;
 }
 

@@ -87,6 +87,40 @@ TEST_F(ConvolutionLibraryEmulated, WorkspaceIsBounded) {
     EXPECT_LE(chosen(padded_convolution(dtype)), most_library_workspace_bytes);
 }
 
+/// cuDNN has no ReLU right behind a convolution of f32, but behind a bias it has.
+TEST_F(ConvolutionLibraryEmulated, WhatIsFusedWithoutABiasHasOneOfZeros) {
+  StridedConvolution how = padded_convolution(DType::f32);
+  how.relu = true;
+  const auto prepared = convolutions_->prepare(how);
+  ASSERT_TRUE(prepared.ok()) << prepared.error().message;
+  ASSERT_TRUE(convolutions_->make_constants().ok());
+  const CUdeviceptr x = allocate(std::vector<float>(2 * 8 * 36, 1)), w = allocate(std::vector<float>(16 * 8 * 9, 1));
+  const CUdeviceptr against = allocate(std::vector<float>(16 * 8 * 9, -1)),
+                    y = allocate(std::vector<float>(2 * 16 * 36));
+  const CUdeviceptr workspace = allocate(std::vector<float>(2048));
+  ASSERT_TRUE(convolutions_->launch(*prepared, {x, w}, y, workspace, nullptr).ok());
+  EXPECT_EQ(first_of(y), 32);
+  ASSERT_TRUE(convolutions_->launch(*prepared, {x, against}, y, workspace, nullptr).ok());
+  EXPECT_EQ(first_of(y), 0);
+}
+
+/// What only tensor cores compute is refused where they would round, with what was wrong.
+TEST_F(ConvolutionLibraryEmulated, SaysWhyNoPlanWillDo) {
+  StridedConvolution how = padded_convolution(DType::f32, Kind::backward_data);
+  how.relu = true;
+  const auto refused = convolutions_->prepare(how);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, ErrorKind::unsupported);
+  EXPECT_EQ(refused.error().message, "cuDNN has no plan for it: what it has rounds f32 to TF32");
+  how.tf32 = true;
+  EXPECT_TRUE(convolutions_->prepare(how).ok());
+  StridedConvolution filter = padded_convolution(DType::f16, Kind::backward_filter);
+  filter.relu = true;
+  const auto large = convolutions_->prepare(filter);
+  ASSERT_FALSE(large.ok());
+  EXPECT_EQ(large.error().message, "cuDNN has no plan for it: what it has wants a workspace of 1073741824 bytes");
+}
+
 TEST_F(ConvolutionLibraryEmulated, NothingIsReadyAtOnce) {
   StridedConvolution nothing;
   nothing.output.extents = {0};

@@ -64,7 +64,7 @@ TEST_F(LibraryCallsEmulated, EachLibraryIsLoadedWhenItIsNeeded) {
       EXPECT_EQ(call.launches, 1);
     }
     EXPECT_EQ(calls.workspace_bytes() > 0, !program.empty());
-    EXPECT_TRUE(calls.make_workspace().ok());
+    EXPECT_TRUE(calls.make_memory().ok());
   }
 }
 
