@@ -42,18 +42,17 @@ void fill(DescriptorPointer descriptor, const stitch::driver::ConvolutionPlan& p
 /// The attributes that are read, all from what finalising has made.
 Outcome read(const BackendDescriptor& from, Attribute attribute, AttributeType type, std::int64_t wanted,
              std::int64_t* count, void* elements) {
-  const auto* suggestions = std::get_if<stitch::driver::EngineSuggestions>(&from.made);
+  const auto* suggestions = std::get_if<std::vector<stitch::driver::ConvolutionPlan>>(&from.made);
   const auto* plan = std::get_if<stitch::driver::ConvolutionPlan>(&from.made);
   if (attribute == Attribute::heuristics_results && suggestions != nullptr && type == AttributeType::descriptor) {
-    const auto& plans = suggestions->plans;
-    *count = std::ssize(plans);
+    *count = std::ssize(*suggestions);
     if (wanted == 0) return {};
     *count = std::min(*count, wanted);
     auto* const to = static_cast<DescriptorPointer*>(elements);
     for (std::int64_t i = 0; i < *count; ++i) {
       if (to[i] == nullptr || to[i]->held->type != DescriptorType::engine_configuration)
         return {Status::bad_param, "results of heuristics are configurations of engines"};
-      fill(to[i], plans[i]);
+      fill(to[i], (*suggestions)[i]);
     }
     return {};
   }

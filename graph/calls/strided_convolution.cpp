@@ -229,16 +229,12 @@ class ConvolutionDescription {
   }
 
   void choose_kind() {
-    const auto size = [](const Dims& extents) {
-      std::int64_t count = 1;
-      for (const std::int64_t extent : extents) count *= extent;
-      return count;
-    };
     bool backwards = false;  // wherever that makes a difference
     for (std::size_t s = 0; s < window_.rank(); ++s)
       backwards = backwards || (reversal_matters(s) && window_.reversed[s]);
     const bool plain = how_->feature_groups == 1 && all_are(window_.input_dilation, 1);
-    if (plain && !backwards && (how_->batch_groups > 1 || size(window_.kernel) > size(window_.output))) {
+    if (plain && !backwards &&
+        (how_->batch_groups > 1 || element_count(window_.kernel) > element_count(window_.output))) {
       out_.kind = Kind::backward_filter;
     } else if (!all_are(window_.input_dilation, 1) || (backwards && all_are(window_.strides, 1) && covers_padding())) {
       out_.kind = Kind::backward_data;
@@ -354,8 +350,6 @@ class ConvolutionDescription {
 
   /// What the window steps by is how far the filter's elements are apart, and the other way round.
   Status be_backward_filter() {
-    STITCH_TRY(set_flipped(false));
-    if (out_.flipped) return make_error(ErrorKind::unsupported, "a filter's gradient that is read backwards");
     out_.strides = window_.dilation;
     out_.dilation = window_.strides;
     return set_padding(window_.low);

@@ -7,6 +7,7 @@
 
 #include "tests/client/emulated_gpu.h"
 #include "tests/client/strided_convolutions.h"
+#include "tests/graph/random_convolution.h"
 
 namespace stitch::client {
 namespace {
@@ -71,6 +72,22 @@ class ConvolutionOperationsEmulated : public OnAnEmulatedGpu {
     uneven.output = packed_tensor(-1, DType::f32, {2, 16, 3, 5});
     EXPECT_TRUE(described(uneven).ok());
   }
+  /// Whatever is read of graphs is well formed.
+  void expect_random_ones_taken() const {
+    Random random(23);
+    int taken = 0;
+    for (int i = 0; i < 200; ++i) {
+      SCOPED_TRACE(i);
+      const graph::Graph call = graph::testing::random_convolution(random);
+      if (call.size() == 0) continue;
+      const auto how = graph::describe_convolution(call);
+      if (!how || how->is_empty()) continue;
+      ++taken;
+      const Status status = described(*how);
+      EXPECT_EQ(status.ok() ? "" : status.error().message, "");
+    }
+    EXPECT_GT(taken, 50);
+  }
   void expect_refused() const {
     StridedConvolution wrong = padded_convolution(DType::f32);
     wrong.output.extents[2] = 7;
@@ -91,6 +108,7 @@ TEST_F(ConvolutionOperationsEmulated, TheEmulatedLibraryTakesThem) {
   ASSERT_TRUE(load(STITCH_EMULATED_CUDNN));
   ASSERT_NE(handle_, nullptr);
   expect_taken();
+  expect_random_ones_taken();
   expect_refused();
 }
 
@@ -98,6 +116,7 @@ TEST_F(ConvolutionOperationsEmulated, TheRealLibraryTakesThem) {
   if (!load(STITCH_PYPI_CUDNN)) GTEST_SKIP() << "no cuDNN of PyPI's";
   if (api_->version() < 91000 && handle_ == nullptr) GTEST_SKIP() << "cuDNN " << api_->version() << " needs a handle";
   expect_taken();
+  expect_random_ones_taken();
   expect_refused();
 }
 

@@ -15,6 +15,7 @@
 #include "tests/client/emulated_gpu.h"
 #include "tests/client/program_values.h"
 #include "tests/driver/library_path.h"
+#include "tests/graph/random_convolution.h"
 #include "tests/tuning/shared_tuner.h"
 #include "tuning/programs/model_program.h"
 
@@ -353,6 +354,26 @@ TEST_F(StreamProgramEmulated, RunsImportedConvolutionsByALibrary) {
   auto imported = import::import_file(std::filesystem::path(STITCH_SOURCE_DIR) / "tests/data/hlo/convolutions.hlo.txt");
   ASSERT_TRUE(imported.ok()) << imported.error().message;
   expect_right(imported->graph, -1, ProductsBy::library);
+}
+
+TEST_F(StreamProgramEmulated, RunsRandomConvolutionsByALibraryOrSaysWhyNot) {
+  library_ = "cuDNN|cuBLASLt";
+  Random random(29);
+  int run = 0;
+  for (int i = 0; i < 40; ++i) {
+    SCOPED_TRACE(i);
+    const graph::Graph graph = graph::testing::random_convolution(random);
+    if (graph.size() == 0) continue;
+    const Error refused = refusal(graph, ProductsBy::library);
+    if (refused.kind == ErrorKind::internal) {
+      ++run;
+      expect_right(graph, -1, ProductsBy::library);
+    } else {
+      EXPECT_EQ(refused.kind, ErrorKind::unsupported);
+      EXPECT_THAT(refused.message, HasSubstr("is a library's call: "));
+    }
+  }
+  EXPECT_GT(run, 10);
 }
 
 /// The two gradients of a convolution, as XLA spells them, and a product beside them: both libraries, one workspace.
