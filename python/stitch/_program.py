@@ -25,7 +25,7 @@ def _ports(native) -> list[Port]:
 class Program:
     """A whole model, loaded on a device.
 
-    Fragments run by our kernels, products and convolutions by ours, cuBLASLt or the host's library. Made by
+    Fragments run by our kernels, products and convolutions by ours, cuBLASLt, cuDNN or the host's library. Made by
     `stitch.program`. Safe to use from several threads; runs follow one another.
     """
 
