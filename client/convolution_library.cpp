@@ -30,7 +30,7 @@ const char* forbidden_by(const StridedConvolution& how, dnn::NumericalNote note)
   return "";
 }
 
-constexpr int of_zeros = -2;  ///< a tensor's parameter: memory of the library's
+constexpr int the_result = -1, of_zeros = -2;  ///< tensors' parameters; the latter is memory of the library's
 
 StridedConvolution::Tensor bias_of_zeros(const StridedConvolution& how) {
   const graph::Dims& made = how.result().extents;
@@ -39,6 +39,14 @@ StridedConvolution::Tensor bias_of_zeros(const StridedConvolution& how) {
   bias.strides.assign(made.size(), made[1]);
   bias.strides[1] = 1;
   return bias;
+}
+
+/// Whether a copy of all bytes makes one the other: elements in the same places, and nothing between them.
+bool lies_alike(const StridedConvolution::Tensor& one, const StridedConvolution::Tensor& other) {
+  std::int64_t last = 0;
+  for (std::size_t d = 0; d < one.extents.size(); ++d) last += (one.extents[d] - 1) * one.strides[d];
+  return one.dtype == other.dtype && one.extents == other.extents && one.strides == other.strides &&
+         last + 1 == graph::element_count(one.extents);
 }
 
 }  // namespace
@@ -68,16 +76,8 @@ Result<int> ConvolutionLibrary::prepare(const StridedConvolution& convolution) {
   Convolution made;
   if (!convolution.is_empty()) {
     Status ready = make_ready(made, convolution);
-    const bool fused = convolution.addend.has_value() || convolution.relu;
-    if (!ready && ready.error().kind == ErrorKind::unsupported && fused && !convolution.bias &&
-        convolution.kind == StridedConvolution::Kind::forward) {
-      StridedConvolution biased = convolution;
-      biased.bias = bias_of_zeros(convolution);
-      if (make_ready(made, biased)) {  // else what was wrong with what the call says is the reason
-        ready = {};
-        zero_bytes_ = std::max(zero_bytes_, biased.bias->extents[1] * byte_size(biased.bias->dtype));
-      }
-    }
+    // If no other words help, what was wrong with those of the call is the reason.
+    if (!ready && ready.error().kind == ErrorKind::unsupported && make_ready_otherwise(made, convolution)) ready = {};
     STITCH_TRY(ready);
   }
   workspace_bytes_ = std::max(workspace_bytes_, made.workspace_bytes);
@@ -85,10 +85,29 @@ Result<int> ConvolutionLibrary::prepare(const StridedConvolution& convolution) {
   return static_cast<int>(convolutions_.size()) - 1;
 }
 
-Status ConvolutionLibrary::make_ready(Convolution& made, const StridedConvolution& how) const {
-  STITCH_ASSIGN(ConvolutionOperations operations, describe_operations(*api_, handle_, how));
+Status ConvolutionLibrary::make_ready(Convolution& made, const StridedConvolution& how, bool onto_result) const {
+  STITCH_ASSIGN(ConvolutionOperations operations, describe_operations(*api_, handle_, how, onto_result));
   made.tensors = std::move(operations.tensors);
   return choose_plan(made, operations.graph, how);
+}
+
+bool ConvolutionLibrary::make_ready_otherwise(Convolution& made, const StridedConvolution& how) {
+  if (how.bias || (!how.addend && !how.relu)) return false;
+  if (how.kind == StridedConvolution::Kind::forward) {
+    StridedConvolution biased = how;
+    biased.bias = bias_of_zeros(how);
+    if (!make_ready(made, biased)) return false;
+    zero_bytes_ = std::max(zero_bytes_, biased.bias->extents[1] * byte_size(biased.bias->dtype));
+    return true;
+  }
+  if (how.relu || !lies_alike(*how.addend, how.result()) || !make_ready(made, how, true)) return false;
+  made.copied = how.addend;
+  return true;
+}
+
+std::int64_t ConvolutionLibrary::calls(int convolution) const {
+  const Convolution& made = convolutions_[convolution];
+  return (made.plan ? 1 : 0) + (made.copied ? 1 : 0);
 }
 
 Status ConvolutionLibrary::make_constants() {
@@ -182,11 +201,19 @@ Status ConvolutionLibrary::launch(int number, const std::vector<std::uint64_t>& 
   Convolution& convolution = convolutions_[number];
   if (!convolution.plan) return {};
   std::vector<std::uint64_t> addresses;
+  std::uint64_t to = result;
   for (const ConvolutionOperations::Tensor& tensor : convolution.tensors) {
     const std::uint64_t base = tensor.parameter >= 0          ? parameters[tensor.parameter]
                                : tensor.parameter == of_zeros ? zeros_.address()
                                                               : result;
     addresses.push_back(base + tensor.offset);
+    if (tensor.parameter == the_result) to = addresses.back();
+  }
+  if (const auto& copied = convolution.copied) {
+    const cuda::DriverApi& driver = *context_->driver;
+    const std::int64_t bytes = graph::element_count(copied->extents) * byte_size(copied->dtype);
+    const std::uint64_t from = parameters[copied->parameter] + copied->offset_bytes();
+    STITCH_TRY(driver.check(driver.copy_on_device(to, from, bytes, stream), "cuMemcpyDtoDAsync"));
   }
   addresses.push_back(convolution.workspace_bytes > 0 ? workspace : 0);
   if (!convolution.pack || addresses != convolution.addresses) STITCH_TRY(make_pack(convolution, std::move(addresses)));

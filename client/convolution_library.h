@@ -15,9 +15,11 @@ namespace stitch::client {
 
 /// Convolutions and their gradients on a GPU by NVIDIA's cuDNN, which is loaded when a program needs it. They are made
 /// ready beforehand: of what the library's heuristics suggest (mode A, then its fallbacks), the first plan that
-/// computes as the call asks and takes no more workspace than there may be. Launching allocates no memory of the device
-/// and waits for nothing. All share the caller's workspace, so launches must be ordered on the device. Used by one
-/// thread at a time; a context must be current.
+/// computes as the call asks and takes no more workspace than there may be. cuDNN fuses forward convolutions with a
+/// bias, and all else on tensor cores alone ("Supported Graph Patterns"): where there is no plan without, there is one
+/// with a bias of zeros, and a tensor that is added to a gradient is copied to the result first, onto which the
+/// gradient is added. Launching allocates no memory of the device and waits for nothing. All share the caller's
+/// workspace, so launches must be ordered on the device. Used by one thread at a time; a context must be current.
 class ConvolutionLibrary {
  public:
   /// `libraries`: the first that there is. Errors: unavailable, in the words of loader or library.
@@ -32,8 +34,8 @@ class ConvolutionLibrary {
   /// Makes a convolution ready; its number. Error: unsupported (the library has no plan for it, and why it refused the
   /// last, or what was wrong with those that it had).
   Result<int> prepare(const graph::StridedConvolution& convolution);
-  /// How many calls of the library it takes: one, or none where the result is empty.
-  [[nodiscard]] std::int64_t calls(int convolution) const { return convolutions_[convolution].plan ? 1 : 0; }
+  /// How many calls of the library and copies it takes: one, two, or none where the result is empty.
+  [[nodiscard]] std::int64_t calls(int convolution) const;
   /// The largest workspace of what is ready; no more than most_library_workspace_bytes.
   [[nodiscard]] std::int64_t workspace_bytes() const { return workspace_bytes_; }
   /// Allocates what is kept on the device for all that is ready, and waits for it. Error: resource_exhausted.
@@ -48,12 +50,15 @@ class ConvolutionLibrary {
     std::vector<ConvolutionOperations::Tensor> tensors;
     std::optional<cuda::dnn::Descriptor> plan;  ///< nothing: there is nothing to compute
     std::int64_t workspace_bytes = 0;
-    std::vector<std::uint64_t> addresses;       ///< of the tensors, then the workspace, in `pack`
+    std::optional<graph::StridedConvolution::Tensor> copied;  ///< to the result before it runs
+    std::vector<std::uint64_t> addresses;                     ///< of the tensors, then the workspace, in `pack`
     std::optional<cuda::dnn::Descriptor> pack;  ///< kept for the next launch, which mostly has the same addresses
   };
 
   ConvolutionLibrary(std::shared_ptr<const CudaContext> context, std::shared_ptr<const cuda::dnn::Api> api);
-  Status make_ready(Convolution& made, const graph::StridedConvolution& how) const;
+  Status make_ready(Convolution& made, const graph::StridedConvolution& how, bool onto_result = false) const;
+  /// Where there is no plan for what the call says: in other words of the same meaning. False: in none.
+  bool make_ready_otherwise(Convolution& made, const graph::StridedConvolution& how);
   Status choose_plan(Convolution& made, const cuda::dnn::Descriptor& graph, const graph::StridedConvolution& how) const;
   /// Takes the configuration's plan if it will do. `why`: else why not.
   Result<bool> take_plan(Convolution& made, const cuda::dnn::Descriptor& configuration,

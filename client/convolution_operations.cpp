@@ -63,13 +63,13 @@ OperationNames names_of(Kind kind) {
 
 class OperationsBuilder {
  public:
-  OperationsBuilder(const dnn::Api& api, dnn::Handle handle, const StridedConvolution& how)
-      : api_(api), handle_(handle), how_(how) {}
+  OperationsBuilder(const dnn::Api& api, dnn::Handle handle, const StridedConvolution& how, bool onto_result)
+      : api_(api), handle_(handle), how_(how), onto_result_(onto_result) {}
 
   Result<ConvolutionOperations> build() {
     STITCH_ASSIGN(compute_, cudnn_type(how_.accumulation));
     std::vector<const StridedConvolution::Tensor*> operands;  // null: ReLU
-    if (how_.addend) operands.push_back(&*how_.addend);
+    if (how_.addend && !onto_result_) operands.push_back(&*how_.addend);
     if (how_.bias) operands.push_back(&*how_.bias);
     if (how_.relu) operands.push_back(nullptr);
     STITCH_TRY(add_convolution(operands.empty()));
@@ -126,7 +126,7 @@ class OperationsBuilder {
     STITCH_ASSIGN(Descriptor y, tensor(how_.output, last || how_.kind != Kind::forward));
     STITCH_ASSIGN(Descriptor operation, Descriptor::make(api_, names.type));
     STITCH_TRY(set_scalar(operation, names.alpha, last ? how_.scale : 1));
-    STITCH_TRY(set_scalar(operation, names.beta, 0));
+    STITCH_TRY(set_scalar(operation, names.beta, onto_result_ ? 1 : 0));
     STITCH_TRY(operation.set(names.convolution, how));
     STITCH_TRY(operation.set(names.x, x));
     STITCH_TRY(operation.set(names.w, w));
@@ -167,6 +167,7 @@ class OperationsBuilder {
   const dnn::Api& api_;
   const dnn::Handle handle_;
   const StridedConvolution& how_;
+  const bool onto_result_;
   dnn::DataType compute_ = dnn::DataType::f32;
   std::int64_t next_id_ = 1;
   std::vector<Descriptor> operations_;
@@ -177,8 +178,8 @@ class OperationsBuilder {
 }  // namespace
 
 Result<ConvolutionOperations> describe_operations(const dnn::Api& api, dnn::Handle handle,
-                                                  const StridedConvolution& convolution) {
-  return OperationsBuilder(api, handle, convolution).build();
+                                                  const StridedConvolution& convolution, bool onto_result) {
+  return OperationsBuilder(api, handle, convolution, onto_result).build();
 }
 
 }  // namespace stitch::client

@@ -23,9 +23,11 @@ struct ConvolutionOperations {
 /// Describes a convolution that is not empty: the convolution or gradient, then, between virtual tensors of the type
 /// that it is summed in, the addition of a tensor, of a bias, and ReLU: the order of cuDNN's fused engines ("Supported
 /// Graph Patterns", ConvBiasAct). The scale is alpha of the first of the latter, or the convolution's where there is
-/// none. `handle`: null for a graph that nothing executes, which newer libraries allow. Errors: those of
+/// none. `onto_result`: there is nothing else behind it than a tensor that is added, and it lies where the result will
+/// (beta is 1). `handle`: null for a graph that nothing executes, which newer libraries allow. Errors: those of
 /// cuda::dnn::Api::check.
 Result<ConvolutionOperations> describe_operations(const cuda::dnn::Api& api, cuda::dnn::Handle handle,
-                                                  const graph::StridedConvolution& convolution);
+                                                  const graph::StridedConvolution& convolution,
+                                                  bool onto_result = false);
 
 }  // namespace stitch::client

@@ -187,8 +187,7 @@ Outcome make_convolution_operation(BackendDescriptor& descriptor, Kind kind, Att
   how.x = *of_x;
   how.w = *of_w;
   how.y = *of_y;
-  if (scalar_of(descriptor, next(1)) != 0)
-    return {dnn::Status::not_supported, "a beta that is not zero is not emulated"};
+  how.beta = scalar_of(descriptor, next(1));
   const Outcome checked = outcome_of(check_convolution(how));
   descriptor.made = std::move(how);
   return checked;

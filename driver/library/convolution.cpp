@@ -14,111 +14,12 @@ namespace {
 using cuda::dnn::PointwiseMode;
 using Kind = ConvolutionOperation::Kind;
 using CudnnType = cuda::dnn::DataType;
-using Extents = std::vector<std::int64_t>;
-
-ElementFormat format_of(CudnnType type) {
-  switch (type) {
-    case CudnnType::f64: return ElementFormat::f64;
-    case CudnnType::f32: return ElementFormat::f32;
-    case CudnnType::f16: return ElementFormat::f16;
-    default: return ElementFormat::bf16;
-  }
-}
 
 std::int64_t elements_of(const Extents& extents, std::size_t from = 0) {
   std::int64_t count = 1;
   for (std::size_t d = from; d < extents.size(); ++d) count *= extents[d];
   return count;
 }
-
-/// The next index in row-major order; false behind the last.
-bool advance(Extents& index, const Extents& extents) {
-  for (std::size_t d = index.size(); d-- > 0;) {
-    if (++index[d] < extents[d]) return true;
-    index[d] = 0;
-  }
-  return false;
-}
-
-std::int64_t place_of(const Extents& index, const Extents& strides) {
-  std::int64_t place = 0;
-  for (std::size_t d = 0; d < index.size(); ++d) place += index[d] * strides[d];
-  return place;
-}
-
-/// Where a tensor lies: lines as long as its elements are neighbours.
-struct TensorMemory {
-  std::vector<LibraryAccess> accesses;
-  std::vector<std::size_t> places;  ///< of each, bytes from the tensor's first
-};
-
-TensorMemory memory_of(const ConvolutionTensor& tensor, CUdeviceptr address, bool writes) {
-  std::vector<std::pair<std::int64_t, std::int64_t>> dims;  // stride, extent
-  for (std::size_t d = 0; d < tensor.extents.size(); ++d) {
-    if (tensor.extents[d] > 1) dims.emplace_back(tensor.strides[d], tensor.extents[d]);
-  }
-  std::ranges::sort(dims);
-  std::size_t next = 0;
-  std::int64_t run = 1, pitch = 0, lines = 1;
-  while (next < dims.size() && dims[next].first == run) run *= dims[next++].second;
-  if (next < dims.size()) std::tie(pitch, lines) = dims[next++];
-  while (next < dims.size() && dims[next].first == pitch * lines) lines *= dims[next++].second;
-  Extents outer, strides;
-  for (; next < dims.size(); ++next) {
-    strides.push_back(dims[next].first);
-    outer.push_back(dims[next].second);
-  }
-  const std::size_t size = bytes_of(format_of(tensor.type));
-  TensorMemory memory;
-  Extents index(outer.size(), 0);
-  do {
-    const std::size_t place = place_of(index, strides) * size;
-    memory.places.push_back(place);
-    memory.accesses.push_back({address + place, run * size, pitch * size, static_cast<std::size_t>(lines), writes});
-  } while (advance(index, outer));
-  return memory;
-}
-
-/// Bytes of a tensor, as far as its elements reach, from and to those of its accesses.
-class TensorImage {
- public:
-  TensorImage(const ConvolutionTensor& tensor, const TensorMemory& memory, std::span<std::vector<std::byte>> bytes)
-      : tensor_(tensor), memory_(memory), bytes_(bytes), image_(tensor.span_bytes()) {
-    for (std::size_t i = 0; i < bytes.size(); ++i)
-      std::ranges::copy(bytes[i], image_.begin() + static_cast<std::ptrdiff_t>(memory.places[i]));
-  }
-
-  /// Dense and row-major.
-  template <class T>
-  [[nodiscard]] std::vector<T> load() const {
-    std::vector<T> values;
-    Extents index(tensor_.extents.size(), 0);
-    do {
-      values.push_back(load_element<T>(format_of(tensor_.type), image_.data() + place(index)));
-    } while (advance(index, tensor_.extents));
-    return values;
-  }
-  template <class T>
-  void store(const std::vector<T>& values) {
-    Extents index(tensor_.extents.size(), 0);
-    for (const T value : values) {
-      store_element(format_of(tensor_.type), value, image_.data() + place(index));
-      advance(index, tensor_.extents);
-    }
-    for (std::size_t i = 0; i < bytes_.size(); ++i)
-      std::copy_n(image_.begin() + static_cast<std::ptrdiff_t>(memory_.places[i]), bytes_[i].size(), bytes_[i].begin());
-  }
-
- private:
-  [[nodiscard]] std::size_t place(const Extents& index) const {
-    return place_of(index, tensor_.strides) * bytes_of(format_of(tensor_.type));
-  }
-
-  const ConvolutionTensor& tensor_;
-  const TensorMemory& memory_;
-  const std::span<std::vector<std::byte>> bytes_;
-  std::vector<std::byte> image_;
-};
 
 template <class T>
 void round_to(CudnnType type, std::vector<T>& values) {
@@ -204,6 +105,7 @@ using Values = std::map<std::int64_t, std::vector<T>>;
 
 template <class T>
 void convolve(const ConvolutionOperation& how, bool tf32, Values<T>& values) {
+  std::vector<T> before = std::move(values[how.result().id]);
   values[how.result().id].assign(elements_of(how.result().extents), T{0});
   if (tf32) {
     for (const ConvolutionTensor* each : {&how.x, &how.w, &how.y}) {
@@ -212,6 +114,8 @@ void convolve(const ConvolutionOperation& how, bool tf32, Values<T>& values) {
   }
   accumulate(how, values[how.x.id], values[how.w.id], values[how.y.id]);
   for (T& value : values[how.result().id]) value *= static_cast<T>(how.alpha);
+  if (how.beta == 0) return;
+  for (std::size_t i = 0; i < before.size(); ++i) values[how.result().id][i] += static_cast<T>(how.beta) * before[i];
 }
 
 template <class T>
@@ -254,12 +158,6 @@ bool is_known(CudnnType type) {
 Error shapes(std::string what) { return make_error(ErrorKind::invalid_argument, "{}", std::move(what)); }
 
 }  // namespace
-
-std::int64_t ConvolutionTensor::span_bytes() const {
-  std::int64_t last = 0;
-  for (std::size_t d = 0; d < extents.size(); ++d) last += (extents[d] - 1) * strides[d];
-  return (last + 1) * static_cast<std::int64_t>(bytes_of(format_of(type)));
-}
 
 const ConvolutionTensor& ConvolutionOperation::result() const {
   return kind == Kind::forward ? y : kind == Kind::backward_data ? x : w;
@@ -341,6 +239,8 @@ Status check_pointwise(const PointwiseOperation& operation) {
 }
 
 Status check_graph(const ConvolutionGraph& graph) {
+  if (graph.convolution.beta != 0 && !graph.behind.empty())
+    return make_error(ErrorKind::unsupported, "operations behind a convolution whose beta is not zero");
   const ConvolutionTensor* made = &graph.convolution.result();
   for (const PointwiseOperation& each : graph.behind) {
     if (each.x.id != made->id) return shapes("an operation that does not read what the one before it makes");
@@ -377,13 +277,20 @@ LibraryWork work_of(const ConvolutionGraph& graph, const std::map<std::int64_t, 
     lies.push_back(memory_of(tensor, at.at(tensor.id), tensor.id == tensors.back().id));
     work.accesses.insert(work.accesses.end(), lies.back().accesses.begin(), lies.back().accesses.end());
   }
-  work.run = [graph, tensors, lies, tf32](std::span<std::vector<std::byte>> memory) {
+  const bool reads_result = graph.convolution.beta != 0;
+  if (reads_result) {
+    const TensorMemory before = memory_of(tensors.back(), at.at(tensors.back().id), false);
+    work.accesses.insert(work.accesses.end(), before.accesses.begin(), before.accesses.end());
+  }
+  work.run = [graph, tensors, lies, tf32, reads_result](std::span<std::vector<std::byte>> memory) {
     std::vector<TensorImage> images;
     for (std::size_t t = 0, from = 0; t < tensors.size(); from += lies[t++].places.size())
       images.emplace_back(tensors[t], lies[t], memory.subspan(from, lies[t].places.size()));
     const auto run = [&]<class T>(T) {
       Values<T> values;
-      for (std::size_t t = 0; t + 1 < tensors.size(); ++t) values[tensors[t].id] = images[t].template load<T>();
+      for (std::size_t t = 0; t < tensors.size(); ++t) {
+        if (t + 1 < tensors.size() || reads_result) values[tensors[t].id] = images[t].template load<T>();
+      }
       compute(graph, tf32, values);
       images.back().store(values[tensors.back().id]);
     };

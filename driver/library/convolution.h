@@ -8,21 +8,10 @@
 
 #include "base/result.h"
 #include "cuda/cudnn.h"
+#include "driver/library/tensor_image.h"
 #include "driver/state/library_work.h"
 
 namespace stitch::driver {
-
-/// A tensor as a descriptor of cuDNN's describes it; strides are in elements.
-struct ConvolutionTensor {
-  std::int64_t id = 0;
-  cuda::dnn::DataType type = cuda::dnn::DataType::f32;
-  std::int64_t alignment = 1;  ///< bytes, of the addresses that it is promised to have
-  bool is_virtual = false;     ///< between two operations, nowhere in memory
-  std::vector<std::int64_t> extents, strides;
-
-  /// Bytes from its first element to the end of its last.
-  [[nodiscard]] std::int64_t span_bytes() const;
-};
 
 /// A convolution, or one of its gradients, as the emulated cuDNN is asked for it.
 struct ConvolutionOperation {
@@ -31,7 +20,7 @@ struct ConvolutionOperation {
   cuda::dnn::DataType compute = cuda::dnn::DataType::f32;
   bool flipped = false;  ///< filters are read backwards
   std::vector<std::int64_t> pre_padding, post_padding, strides, dilation;
-  double alpha = 1;
+  double alpha = 1, beta = 0;  ///< of the sum, and of what the result's memory holds before
   ConvolutionTensor x, w, y;
 
   [[nodiscard]] const ConvolutionTensor& result() const;

@@ -131,11 +131,10 @@ class ConvolutionDescription {
     window_.dilation = how_->kernel_dilation;
     window_.input_dilation = how_->input_dilation;
     window_.low = how_->low;
-    const auto is_reversed = [](const ConvolutionOperand& operand, std::int64_t d) { return operand.reversed[d]; };
-    bool features =
-        is_reversed(operands_[1], how_->kernel_input_feature) || is_reversed(operands_[1], how_->kernel_output_feature);
-    features = features || std::ranges::count(operands_[0].reversed, true) > 0;
-    if (features) return make_error(ErrorKind::unsupported, "an operand that is read backwards");
+    const std::vector<bool>& filter = operands_[1].reversed;
+    if (filter[how_->kernel_input_feature] || filter[how_->kernel_output_feature] ||
+        std::ranges::count(operands_[0].reversed, true) > 0)
+      return make_error(ErrorKind::unsupported, "an operand that is read backwards");
     return {};
   }
 
@@ -233,12 +232,23 @@ class ConvolutionDescription {
     for (std::size_t s = 0; s < window_.rank(); ++s)
       backwards = backwards || (reversal_matters(s) && window_.reversed[s]);
     const bool plain = how_->feature_groups == 1 && all_are(window_.input_dilation, 1);
-    if (plain && !backwards &&
-        (how_->batch_groups > 1 || element_count(window_.kernel) > element_count(window_.output))) {
+    if (plain && !backwards && (how_->batch_groups > 1 || sums_over_images())) {
       out_.kind = Kind::backward_filter;
     } else if (!all_are(window_.input_dilation, 1) || (backwards && all_are(window_.strides, 1) && covers_padding())) {
       out_.kind = Kind::backward_data;
     }
+  }
+
+  /// A filter's gradient calls images features, and features images: in memory images lie outside, and so what is
+  /// called features does. Where that is not seen, its window is larger than what it makes, and steps by one.
+  [[nodiscard]] bool sums_over_images() const {
+    const auto stride = [&](std::int64_t dimension) {
+      const auto found = stride_of(operands_[0].view.dims[operands_[0].dims[dimension]]);
+      return found ? *found : std::optional<std::int64_t>();
+    };
+    const auto features = stride(how_->input_feature), images = stride(how_->input_batch);
+    if (features && images) return *features > *images;
+    return all_are(window_.strides, 1) && element_count(window_.kernel) > element_count(window_.output);
   }
 
   [[nodiscard]] bool reversal_matters(std::size_t s) const { return window_.kernel[s] > 1; }
@@ -257,19 +267,13 @@ class ConvolutionDescription {
 
   /// Strides, padding and groups, as the chosen kind has them.
   Status assign_roles() {
-    const Dims& kernel = dims_of(1);
-    if (kernel[how_->kernel_input_feature] == 0 || std::ranges::count(window_.kernel, 0) > 0 ||
-        std::ranges::count(dims_of(0), 0) > 0)
+    if (std::ranges::count(dims_of(0), 0) > 0 || std::ranges::count(dims_of(1), 0) > 0)
       return make_error(ErrorKind::unsupported, "a sum of nothing");
     if (how_->batch_groups > 1 && out_.kind != Kind::backward_filter)
       return make_error(ErrorKind::unsupported, "groups of images in a convolution that is no filter's gradient");
     out_.groups = std::max(how_->feature_groups, how_->batch_groups);
-    switch (out_.kind) {
-      case Kind::forward: return be_forward();
-      case Kind::backward_data: return be_backward_data();
-      case Kind::backward_filter: return be_backward_filter();
-    }
-    return {};
+    if (out_.kind == Kind::forward) return be_forward();
+    return out_.kind == Kind::backward_data ? be_backward_data() : be_backward_filter();
   }
 
   /// One direction for all dimensions; a window of one element has both. `backwards`: which of them is the plain one.
@@ -384,12 +388,7 @@ class ConvolutionDescription {
 }  // namespace
 
 const StridedConvolution::Tensor& StridedConvolution::result() const {
-  switch (kind) {
-    case Kind::forward: return output;
-    case Kind::backward_data: return input;
-    case Kind::backward_filter: return filter;
-  }
-  return output;
+  return kind == Kind::forward ? output : kind == Kind::backward_data ? input : filter;
 }
 
 bool StridedConvolution::is_empty() const { return std::ranges::count(result().extents, 0) > 0; }

@@ -104,6 +104,27 @@ TEST_F(ConvolutionLibraryEmulated, WhatIsFusedWithoutABiasHasOneOfZeros) {
   EXPECT_EQ(first_of(y), 0);
 }
 
+/// Neither has it anything behind a gradient, which it adds onto what the result holds, though.
+TEST_F(ConvolutionLibraryEmulated, WhatIsAddedToAGradientIsCopiedToItsResult) {
+  StridedConvolution how = padded_convolution(DType::f32, Kind::backward_data);
+  how.scale = 0.5;
+  how.addend = how.result();
+  how.addend->parameter = 2;
+  const auto prepared = convolutions_->prepare(how);
+  ASSERT_TRUE(prepared.ok()) << prepared.error().message;
+  EXPECT_EQ(convolutions_->calls(*prepared), 2);
+  const CUdeviceptr dy = allocate(std::vector<float>(2 * 16 * 36, 1)), w = allocate(std::vector<float>(16 * 8 * 9, 1));
+  const CUdeviceptr more = allocate(std::vector<float>(2 * 8 * 36, 5)), dx = allocate(std::vector<float>(2 * 8 * 36));
+  const CUdeviceptr workspace = allocate(std::vector<float>(2048));
+  for (int time = 0; time < 2; ++time) {
+    const Status launched = convolutions_->launch(*prepared, {dy, w, more}, dx, workspace, nullptr);
+    ASSERT_TRUE(launched.ok()) << launched.error().message;
+    EXPECT_EQ(first_of(dx), 16 * 4 * 0.5F + 5);
+  }
+  how.addend->strides[0] += 16;  // with something between its images
+  EXPECT_FALSE(convolutions_->prepare(how).ok());
+}
+
 /// What only tensor cores compute is refused where they would round, with what was wrong.
 TEST_F(ConvolutionLibraryEmulated, SaysWhyNoPlanWillDo) {
   StridedConvolution how = padded_convolution(DType::f32, Kind::backward_data);

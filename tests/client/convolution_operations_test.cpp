@@ -61,6 +61,9 @@ class ConvolutionOperationsEmulated : public OnAnEmulatedGpu {
         }
       }
     }
+    StridedConvolution onto = padded_convolution(DType::f32, Kind::backward_data);
+    onto.addend = onto.result();
+    EXPECT_TRUE(describe_operations(*api_, handle_, onto, true).ok());
     StridedConvolution grouped = padded_convolution(DType::f32);
     grouped.groups = 4;
     grouped.filter = packed_tensor(1, DType::f32, {16, 2, 3, 3});

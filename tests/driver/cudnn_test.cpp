@@ -252,7 +252,7 @@ TEST(CudnnEmulated, RefusesOperationsThatDoNotFitTogether) {
   };
   EXPECT_THAT(refusal({1, 1, 2, 2}, 1, 0), HasSubstr("spatial dimension 0 does not fit the window: x [1,1,3,3]"));
   EXPECT_THAT(refusal({1, 2, 2, 2}, 0, 0), HasSubstr("images or features that do not fit together"));
-  EXPECT_THAT(refusal({1, 1, 2, 2}, 0, 1), HasSubstr("CUDNN_STATUS_NOT_SUPPORTED: a beta that is not zero"));
+  EXPECT_EQ(refusal({1, 1, 2, 2}, 0, 1), "");
   Descriptor graph = make(DescriptorType::operation_graph);
   dnn::Handle handle = nullptr;
   EXPECT_EQ(cudnn().create(&handle), dnn::Status::success);

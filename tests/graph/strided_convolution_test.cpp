@@ -374,6 +374,21 @@ TEST(StridedConvolution, GradientsOfFilters) {
   }
 }
 
+/// Windows that are larger than what they make are no gradients for that: patches of a vision transformer, and a layer
+/// that sees all of an image.
+TEST(StridedConvolution, LargeWindowsStayForward) {
+  ConvolutionAttributes patches = features_first(2);
+  patches.strides = {4, 4};
+  for (const std::int64_t images : {1, 2}) {
+    const Graph call = convolution({images, 3, 8, 8}, {5, 3, 4, 4}, patches);
+    expect_convolution(call);
+    EXPECT_EQ(described(call).kind, Kind::forward);
+  }
+  const Graph whole = convolution({2, 3, 4, 4}, {8, 3, 4, 4}, features_first(2));
+  expect_convolution(whole);
+  EXPECT_EQ(described(whole).kind, Kind::forward);
+}
+
 TEST(StridedConvolution, NothingIsEmpty) {
   const Graph call = convolution({0, 3, 6, 5}, {4, 3, 3, 3}, features_first(2));
   EXPECT_TRUE(described(call).is_empty());
@@ -408,6 +423,13 @@ TEST(StridedConvolution, RefusesWhatCudnnHasNoWordsFor) {
   const Value w = builder.parameter(DType::f32, {4, 2, 3, 3});
   EXPECT_THAT(refusal(*builder.finish({builder.add(Op::convolution, {x, w}, features_first(2))})),
               HasSubstr("repeats elements"));
+  for (const bool input : {false, true}) {
+    Builder reversed;
+    Value a = reversed.parameter(DType::f32, {1, 2, 6, 6}), b = reversed.parameter(DType::f32, {4, 2, 3, 3});
+    (input ? a : b) = reversed.reverse(input ? a : b, {input ? 2 : 1});
+    EXPECT_THAT(refusal(*reversed.finish({reversed.add(Op::convolution, {a, b}, features_first(2))})),
+                HasSubstr("an operand that is read backwards"));
+  }
   Builder dot;
   const Value a = dot.parameter(DType::f32, {4, 4});
   EXPECT_THAT(refusal(*dot.finish({dot.dot(a, a, {{}, {}, {1}, {0}, DType::f32})})), HasSubstr("a dot"));
