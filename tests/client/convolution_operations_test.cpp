@@ -5,6 +5,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <map>
+
+#include "graph/calls/find_calls.h"
+#include "graph/calls/strided_matmul.h"
+#include "graph/simplify.h"
+#include "graph/subgraph.h"
+#include "import/import.h"
 #include "tests/client/emulated_gpu.h"
 #include "tests/client/strided_convolutions.h"
 #include "tests/graph/random_convolution.h"
@@ -121,6 +129,36 @@ TEST_F(ConvolutionOperationsEmulated, TheRealLibraryTakesThem) {
   expect_taken();
   expect_random_ones_taken();
   expect_refused();
+}
+
+/// Inference and training: every convolution and gradient that is no product of matrices, by the real library where it
+/// is there.
+TEST_F(ConvolutionOperationsEmulated, AllOfModelsAreTaken) {
+  if (!load(STITCH_PYPI_CUDNN) || (api_->version() < 91000 && handle_ == nullptr)) {
+    ASSERT_TRUE(load(STITCH_EMULATED_CUDNN));
+  }
+  std::map<Kind, int> counts;
+  for (const char* file : {"onnx/resnet50.onnx", "onnx/vit_b16.onnx", "hlo/resnet50_train.hlo.txt.gz"}) {
+    SCOPED_TRACE(file);
+    auto imported = import::import_file(std::filesystem::path(STITCH_SOURCE_DIR) / "bench/models" / file);
+    ASSERT_TRUE(imported.ok()) << imported.error().message;
+    graph::Graph& model = imported->graph;
+    ASSERT_TRUE(graph::simplify(model).ok());
+    for (const graph::LibraryCall& call : graph::find_library_calls(model)) {
+      if (model.node(call.root).op != graph::Op::convolution) continue;
+      const auto part = graph::subgraph(model, call.operands, {call.result});
+      ASSERT_TRUE(part.ok());
+      if (graph::describe_matmul(*part).ok()) continue;
+      const auto how = graph::describe_convolution(*part);
+      ASSERT_TRUE(how.ok()) << call.description << ": " << how.error().message;
+      const Status status = described(*how);
+      EXPECT_EQ(status.ok() ? "" : status.error().message, "") << call.description;
+      ++counts[how->kind];
+    }
+  }
+  EXPECT_EQ(counts[Kind::forward], 41);
+  EXPECT_EQ(counts[Kind::backward_data], 19);
+  EXPECT_EQ(counts[Kind::backward_filter], 53);
 }
 
 TEST_F(ConvolutionOperationsEmulated, TensorsAreWhatAnExecutionIsToldOf) {
