@@ -348,6 +348,18 @@ TEST_F(StreamProgramEmulated, RunsConvolutionsWithEpiloguesByALibrary) {
   }
 }
 
+/// What a graph asks for, the library's calls are asked for.
+TEST_F(StreamProgramEmulated, ConvolutionsByALibraryKeepToConstraints) {
+  library_ = "^cuDNN 9.8.0$";
+  graph::Graph graph = residual_block(DType::f32);
+  graph.constraints.deterministic = true;
+  const auto made = planned_for_a_stream(graph, ProductsBy::library);
+  ASSERT_TRUE(made.ok()) << made.error().message;
+  ASSERT_EQ(made->calls.size(), 2U);
+  for (const api::ProgramCall& call : made->calls) EXPECT_TRUE(call.graph.constraints.deterministic);
+  expect_right(graph, -1, ProductsBy::library);
+}
+
 /// Windows with strides, dilation, uneven padding, groups, and dilated inputs, which are gradients.
 TEST_F(StreamProgramEmulated, RunsImportedConvolutionsByALibrary) {
   library_ = "^cuDNN 9.8.0$";
