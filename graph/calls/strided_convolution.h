@@ -55,10 +55,10 @@ struct StridedConvolution {
 };
 
 /// What a call's graph (api::ProgramCall) asks of cuDNN. A convolution whose input is dilated, or whose filter is read
-/// backwards, is a gradient with respect to data; one with groups of images, or whose features lie outside of its images
-/// in memory, is one with respect to a filter. Error: unsupported, with what cuDNN has no words for: input and window
-/// dilated at once, layouts that no strides describe, repeated operands, more than three spatial dimensions, integers,
-/// unlike types.
+/// backwards, is a gradient with respect to data; one with groups of images, or whose features lie outside of its
+/// images in memory, is one with respect to a filter. Error: unsupported, with what cuDNN has no words for: input and
+/// window dilated at once, layouts that no strides describe, repeated operands, more than three spatial dimensions,
+/// integers, unlike types.
 Result<StridedConvolution> describe_convolution(const Graph& call);
 
 }  // namespace stitch::graph
