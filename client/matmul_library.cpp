@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "client/executor.h"
+#include "client/library_workspace.h"
 
 namespace stitch::client {
 namespace {
@@ -58,7 +59,7 @@ struct MatmulLibrary::Matrix {
 };
 
 MatmulLibrary::MatmulLibrary(std::shared_ptr<const CudaContext> context, std::shared_ptr<const lt::Api> api)
-    : context_(std::move(context)), api_(std::move(api)), workspace_(*context_->driver) {}
+    : context_(std::move(context)), api_(std::move(api)) {}
 
 MatmulLibrary::~MatmulLibrary() {
   products_.clear();
@@ -80,11 +81,6 @@ std::string MatmulLibrary::name() const {
 }
 
 std::int64_t MatmulLibrary::calls(int product) const { return std::ssize(products_[product].offsets); }
-
-Status MatmulLibrary::make_workspace() {
-  if (workspace_bytes_ == 0 || workspace_.address() != 0) return {};
-  return workspace_.make(workspace_bytes_);
-}
 
 Result<MatmulLibrary::Held<lt::Layout>> MatmulLibrary::layout_of(const Matrix& matrix, std::int64_t batches) const {
   STITCH_ASSIGN(const lt::DataType type, data_type(matrix.dtype));
@@ -145,7 +141,7 @@ Status MatmulLibrary::choose_algorithm(Product& product, const std::array<Matrix
     return api_->check(api_->preference_set(made, attribute, &value, sizeof(value)),
                        "cublasLtMatmulPreferenceSetAttribute");
   };
-  STITCH_TRY(set(lt::PreferenceAttribute::max_workspace_bytes, std::uint64_t{most_workspace_bytes}));
+  STITCH_TRY(set(lt::PreferenceAttribute::max_workspace_bytes, std::uint64_t{most_library_workspace_bytes}));
   // Parts of a sum that several blocks make are added in the type that products are summed in, not in the result's.
   STITCH_TRY(set(lt::PreferenceAttribute::reduction_schemes, lt::reduction_in_compute_type));
   STITCH_TRY(set(lt::PreferenceAttribute::min_alignment_a, matrices[a].alignment()));
@@ -225,7 +221,7 @@ Status MatmulLibrary::make_ready(Product& product, const StridedMatmul& matmul) 
 }
 
 Status MatmulLibrary::launch(int number, const std::vector<std::uint64_t>& parameters, std::uint64_t result,
-                             CUstream stream) {
+                             std::uint64_t workspace, CUstream stream) {
   const Product& product = products_[number];
   const void* const alpha = product.doubles ? static_cast<const void*>(&product.alpha) : &product.single_alpha;
   const void* const beta = product.doubles ? static_cast<const void*>(&product.beta) : &product.single_beta;
@@ -245,7 +241,7 @@ Status MatmulLibrary::launch(int number, const std::vector<std::uint64_t>& param
     STITCH_TRY(api_->check(
         api_->multiply(handle_, product.matmul.get(), alpha, pointer(a), layouts[a].get(), pointer(b), layouts[b].get(),
                        beta, pointer(c), layouts[c].get(), pointer(d), layouts[d].get(), &product.algorithm,
-                       reinterpret_cast<void*>(workspace_.address()), product.workspace_bytes, stream),
+                       reinterpret_cast<void*>(workspace), product.workspace_bytes, stream),
         "cublasLtMatmul"));
   }
   return {};

@@ -14,14 +14,10 @@ namespace stitch::client {
 
 /// Matrix products on a GPU by NVIDIA's cuBLASLt, which is loaded when a program needs it. Products are made ready
 /// beforehand, with the algorithm that the library suggests first; launching one allocates nothing and waits for
-/// nothing. All share a workspace, so launches must be ordered on the device. Used by one thread at a time; a context
-/// must be current.
+/// nothing. All share the caller's workspace, so launches must be ordered on the device. Used by one thread at a time;
+/// a context must be current.
 class MatmulLibrary {
  public:
-  /// No algorithm is taken that wants more workspace: what NVIDIA recommends for Hopper and later (cuBLAS library,
-  /// §2.1.8).
-  static constexpr std::int64_t most_workspace_bytes = std::int64_t{32} << 20;
-
   /// `libraries`: the first that there is. Errors: unavailable, in the words of loader or library.
   static Result<std::unique_ptr<MatmulLibrary>> open(std::shared_ptr<const CudaContext> context,
                                                      const std::vector<std::string>& libraries);
@@ -35,12 +31,12 @@ class MatmulLibrary {
   Result<int> prepare(const graph::StridedMatmul& matmul);
   /// How many calls of the library a product takes: one for every step of all loops but one.
   [[nodiscard]] std::int64_t calls(int product) const;
+  /// The largest workspace of what is ready; no more than most_library_workspace_bytes.
   [[nodiscard]] std::int64_t workspace_bytes() const { return workspace_bytes_; }
-  /// Allocates the workspace of all that is ready. Error: resource_exhausted.
-  Status make_workspace();
 
   /// `parameters`, `result`: addresses as the product's call has them. Error: runtime.
-  Status launch(int product, const std::vector<std::uint64_t>& parameters, std::uint64_t result, CUstream stream);
+  Status launch(int product, const std::vector<std::uint64_t>& parameters, std::uint64_t result,
+                std::uint64_t workspace, CUstream stream);
 
  private:
   enum Operand : std::uint8_t { a, b, c, d, bias };
@@ -74,7 +70,6 @@ class MatmulLibrary {
   cuda::lt::Handle handle_ = nullptr;
   std::vector<Product> products_;
   std::int64_t workspace_bytes_ = 0;
-  DeviceMemory workspace_;
 };
 
 }  // namespace stitch::client

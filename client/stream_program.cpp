@@ -1,27 +1,19 @@
 #include "client/stream_program.h"
 
-#include <cstdlib>
-
 #include "client/cuda_context.h"
 #include "client/device_steps.h"
-#include "client/matmul_library.h"
+#include "client/library_calls.h"
 #include "client/program_plans.h"
 #include "client/program_ports.h"
 
 namespace stitch::client {
 
-std::vector<std::string> StreamLibraries::usual_cublas_lt() {
-  const char* named = std::getenv("STITCH_CUBLAS_LT");
-  if (named != nullptr && *named != '\0') return {named};
-  return {"libcublasLt.so.13", "libcublasLt.so.12"};
-}
-
-bool StreamLibraries::are_there() const { return cuda::lt::Api::load(cublas_lt).ok(); }
-
 /// All that is on the device, and what is done with it.
 struct StreamProgram::Contents {
-  explicit Contents(std::shared_ptr<const CudaContext> of)
-      : context(std::move(of)), driver(*context->driver), arena(driver) {}
+  Contents(std::shared_ptr<const CudaContext> of, const StreamLibraries& libraries)
+      : context(std::move(of)), driver(*context->driver), arena(driver) {
+    calls = std::make_unique<LibraryCalls>(context, libraries);
+  }
   Contents(const Contents&) = delete;
   Contents& operator=(const Contents&) = delete;
   ~Contents();
@@ -34,7 +26,7 @@ struct StreamProgram::Contents {
     }
     return arena.address() + place.offset;
   }
-  Status prepare_calls(const api::Program& program, const StreamLibraries& libraries);
+  Status prepare_calls(const api::Program& program);
   /// Behind `tail`, which becomes what stands last then.
   Status enqueue(StreamTail& tail, std::vector<DeviceStep>& of, Addresses inputs, Addresses outputs, void* stream);
   Status enqueue(StreamTail& tail, DeviceStep& step, Addresses inputs, Addresses outputs, void* stream);
@@ -42,9 +34,7 @@ struct StreamProgram::Contents {
   std::shared_ptr<const CudaContext> context;
   const cuda::DriverApi& driver;
   std::vector<std::unique_ptr<LoadedPlan>> plans;  ///< per fragment; null: none
-  std::unique_ptr<MatmulLibrary> matmuls;          ///< null: the program has no calls, or there is no library
-  std::vector<int> products;                       ///< of matmuls, per call; -1: none
-  std::vector<DeviceCall> calls;                   ///< per call
+  std::unique_ptr<LibraryCalls> calls;             ///< null: it is being destroyed
   DeviceMemory arena;
   std::vector<DeviceStep> steps;
 };
@@ -54,45 +44,17 @@ StreamProgram::Contents::~Contents() {
   if (!current.status()) return;
   driver.synchronize_context();  // nothing that was enqueued may lose its memory
   plans.clear();
-  matmuls.reset();
+  calls.reset();
   arena.release();
 }
 
-/// What a library makes of the program's calls. That it makes nothing of one, or that there is none, is said of the
-/// call, with the programs that do without.
-Status StreamProgram::Contents::prepare_calls(const api::Program& program, const StreamLibraries& libraries) {
+/// Loads nothing where the program has no calls.
+Status StreamProgram::Contents::prepare_calls(const api::Program& program) {
   if (program.calls.empty()) return {};
   const CurrentContext current(*context);
   STITCH_TRY(current.status());
   const BesideCaptures beside(driver);
-  auto opened = MatmulLibrary::open(context, libraries.cublas_lt);
-  if (!opened && opened.error().kind != ErrorKind::unavailable) return opened.error();
-  if (opened) matmuls = *std::move(opened);
-  const auto refused = [](const Error& why, const char* products) {
-    return make_error(ErrorKind::unsupported, "{}; programs made with --products {} do without", why.message, products);
-  };
-  for (const api::ProgramCall& call : program.calls) {
-    DeviceCall& made = calls.emplace_back();
-    products.push_back(-1);
-    const auto matmul = graph::describe_matmul(call.graph);
-    if (!matmul) {
-      made.covered = refused(matmul.error(), "stream");
-      continue;
-    }
-    if (!matmuls) {
-      made.covered = refused(opened.error(), "ours");
-      continue;
-    }
-    const auto product = matmuls->prepare(*matmul);
-    if (!product && product.error().kind != ErrorKind::unsupported) return product.error().within(call.description);
-    if (!product) {
-      made.covered = refused(product.error(), "ours");
-      continue;
-    }
-    products.back() = *product;
-    made.launches = matmuls->calls(*product);
-  }
-  return {};
+  return calls->prepare(program.calls);
 }
 
 Status StreamProgram::Contents::enqueue(StreamTail& tail, DeviceStep& step, Addresses inputs, Addresses outputs,
@@ -105,8 +67,7 @@ Status StreamProgram::Contents::enqueue(StreamTail& tail, DeviceStep& step, Addr
   if (auto* call = std::get_if<CallStep>(&step.work)) {
     for (std::size_t i = 0; i < call->from.size(); ++i) call->from[i] = address(call->parameters[i], inputs, outputs);
     tail = StreamTail::other;
-    return matmuls->launch(products[call->call], call->from, address(call->result, inputs, outputs),
-                           static_cast<CUstream>(stream));
+    return calls->launch(call->call, call->from, address(call->result, inputs, outputs), static_cast<CUstream>(stream));
   }
   if (const auto* copy = std::get_if<DeviceCopy>(&step.work)) {
     const CUdeviceptr to = address(copy->to, inputs, outputs), from = address(copy->from, inputs, outputs);
@@ -173,17 +134,14 @@ Result<std::unique_ptr<StreamProgram>> StreamProgram::open(api::Program program,
                                                            const ArtifactSource& artifacts,
                                                            const StreamLibraries& libraries) {
   STITCH_TRY(api::check_program(program));
-  auto contents = std::make_unique<Contents>(executor.context());
-  STITCH_TRY(contents->prepare_calls(program, libraries));
-  STITCH_ASSIGN(contents->steps, device_steps(program, contents->calls));  // before anything is loaded
+  auto contents = std::make_unique<Contents>(executor.context(), libraries);
+  STITCH_TRY(contents->prepare_calls(program));
+  STITCH_ASSIGN(contents->steps, device_steps(program, contents->calls->calls()));  // before anything is loaded
   STITCH_ASSIGN(contents->plans, load_plans(program, executor, artifacts));
   const CurrentContext current(*contents->context);
   STITCH_TRY(current.status());
   const BesideCaptures beside(contents->driver);
-  if (contents->matmuls) {
-    if (const Status made = contents->matmuls->make_workspace(); !made)
-      return made.error().within(fmt::format("a workspace of {} bytes", contents->matmuls->workspace_bytes()));
-  }
+  STITCH_TRY(contents->calls->make_memory());
   if (const std::int64_t bytes = program.regions[0].arena_bytes; bytes > 0) {
     if (const Status made = contents->arena.make(bytes); !made)
       return made.error().within(fmt::format("an arena of {} bytes", bytes));
@@ -200,13 +158,11 @@ Result<std::unique_ptr<StreamProgram>> StreamProgram::open_package(std::string_v
 }
 
 std::int64_t StreamProgram::workspace_bytes() const {
-  return workspace_bytes_of(program_) + (contents_->matmuls ? contents_->matmuls->workspace_bytes() : 0);
+  return workspace_bytes_of(program_) + contents_->calls->workspace_bytes();
 }
-std::string StreamProgram::library() const {
-  return contents_->matmuls ? contents_->matmuls->name() : "no library calls";
-}
+std::string StreamProgram::library() const { return contents_->calls->name(); }
 std::int64_t StreamProgram::operations() const {
-  return count_operations(contents_->steps, program_, contents_->calls);
+  return count_operations(contents_->steps, program_, contents_->calls->calls());
 }
 
 Status StreamProgram::launch(Addresses parameters, Addresses results, void* stream) {
@@ -253,7 +209,7 @@ Result<std::vector<StepTime>> StreamProgram::run_timed(Inputs parameters, Output
     time.place = steps[s].place;
     time.kind = kind_of(steps[s]);
     time.bytes = bytes_of(steps[s]);
-    time.operations = count_operations(std::span(&steps[s], 1), program_, contents_->calls);
+    time.operations = count_operations(std::span(&steps[s], 1), program_, contents_->calls->calls());
     if (contents_->driver.emulated) continue;
     STITCH_ASSIGN(time.microseconds, events.after(s));
   }

@@ -10,19 +10,9 @@
 #include "api/program_document.h"
 #include "client/cuda_executor.h"
 #include "client/executor.h"
+#include "client/stream_libraries.h"
 
 namespace stitch::client {
-
-/// Where NVIDIA's libraries are; the first that there is is taken.
-struct StreamLibraries {
-  std::vector<std::string> cublas_lt = usual_cublas_lt();
-
-  /// STITCH_CUBLAS_LT where it is set (a file of a toolkit, or of PyPI's nvidia-cublas), and nothing else; or as the
-  /// loader finds them, those of the process first: libcublasLt.so.13 and .12.
-  static std::vector<std::string> usual_cublas_lt();
-  /// Whether one can be loaded; whether it works here is another matter.
-  [[nodiscard]] bool are_there() const;
-};
 
 /// What a step of a program did in a timed run.
 struct StepTime {
@@ -41,11 +31,12 @@ struct StepTime {
 ///
 /// A run is enqueued on a stream of the caller's. Launching allocates nothing, loads nothing and waits for nothing, so
 /// that it may be captured into a CUDA graph; better plans that a server has by then are another program's. Everything
-/// on the stream is a kernel of a plan, a product by cuBLASLt or a copy. (cuBLASLt itself may load a kernel when it is
-/// first asked for it: CUDA's lazy loading. A run before the capture, or CUDA_MODULE_LOADING=EAGER, is on the safe
-/// side.) What cuBLASLt has no call for (windows, integers) must have plans (`--products stream`), and what the host
-/// would have to look at (branches, loops until something holds) is refused. client::ProgramRunner runs those on host
-/// memory. Runs share arena and workspace and must be ordered on the device. Used by one thread at a time.
+/// on the stream is a kernel of a plan, a product by cuBLASLt, a convolution by cuDNN or a copy. (The libraries may
+/// load a kernel when they are first asked for it: CUDA's lazy loading. A run before the capture, or
+/// CUDA_MODULE_LOADING=EAGER, is on the safe side.) What they have no call for (integers, above all) must have plans
+/// (`--products stream`), and what the host would have to look at (branches, loops until something holds) is refused.
+/// client::ProgramRunner runs those on host memory. Runs share arena and workspace and must be ordered on the device.
+/// Used by one thread at a time.
 class StreamProgram {
  public:
   /// The device stays in use for as long as the program is there. Errors: those of Executor::load with the fragment's
@@ -66,7 +57,7 @@ class StreamProgram {
   [[nodiscard]] std::int64_t arena_bytes() const { return program_.regions[0].arena_bytes; }
   /// What its plans and library calls have for themselves, besides the arena.
   [[nodiscard]] std::int64_t workspace_bytes() const;
-  /// Who computes library calls: "cuBLASLt 13.0.0"; "no library calls".
+  /// Who computes library calls: "cuBLASLt 13.0.0, cuDNN 9.8.0", as far as there are any; "no library calls".
   [[nodiscard]] std::string library() const;
   /// Kernels, library calls and copies that one run enqueues.
   [[nodiscard]] std::int64_t operations() const;

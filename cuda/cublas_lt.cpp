@@ -1,6 +1,6 @@
 #include "cuda/cublas_lt.h"
 
-#include <dlfcn.h>
+#include "cuda/library_loading.h"
 
 namespace stitch::cuda::lt {
 namespace {
@@ -15,36 +15,11 @@ ErrorKind kind_of(Status status) {
   }
 }
 
-/// Finds a library's functions, and remembers the first one that is missed.
-class FunctionFinder {
- public:
-  explicit FunctionFinder(void* library) : library_(library) {}
-
-  template <class Function>
-  void find(Function*& function, const char* name) {
-    function = reinterpret_cast<Function*>(::dlsym(library_, name));
-    if (function == nullptr && missing_ == nullptr) missing_ = name;
-  }
-  [[nodiscard]] const char* missing() const { return missing_; }
-
- private:
-  void* library_;
-  const char* missing_ = nullptr;
-};
-
 }  // namespace
 
 Result<std::shared_ptr<const Api>> Api::load(const std::vector<std::string>& libraries) {
-  std::string why;
-  for (const std::string& library : libraries) {
-    void* const handle = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (handle == nullptr) {
-      const char* said = ::dlerror();
-      why += (why.empty() ? "" : "; ") + std::string(said != nullptr ? said : library.c_str());
-      continue;
-    }
-    auto api = std::make_shared<Api>();
-    FunctionFinder finder(handle);
+  auto api = std::make_shared<Api>();
+  STITCH_TRY(load_first(libraries, "cuBLASLt", [&](FunctionFinder& finder) {
     finder.find(api->create, "cublasLtCreate");
     finder.find(api->destroy, "cublasLtDestroy");
     finder.find(api->status_string, "cublasLtGetStatusString");
@@ -60,10 +35,8 @@ Result<std::shared_ptr<const Api>> Api::load(const std::vector<std::string>& lib
     finder.find(api->preference_set, "cublasLtMatmulPreferenceSetAttribute");
     finder.find(api->suggest, "cublasLtMatmulAlgoGetHeuristic");
     finder.find(api->multiply, "cublasLtMatmul");
-    if (finder.missing() == nullptr) return std::shared_ptr<const Api>(std::move(api));
-    why += fmt::format("{}{} has no {}", why.empty() ? "" : "; ", library, finder.missing());
-  }
-  return make_error(ErrorKind::unavailable, "no cuBLASLt: {}", why);
+  }));
+  return std::shared_ptr<const Api>(std::move(api));
 }
 
 stitch::Status Api::check(Status status, const char* call) const {

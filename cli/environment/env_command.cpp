@@ -27,6 +27,7 @@ constexpr std::array variables = {
     Variable{"STITCH_ALLOW_REMOTE", "clients", "1: machine code from another machine over plain HTTP is taken"},
     Variable{"STITCH_MODE", "clients", "replay: plans that are stored and nothing else"},
     Variable{"STITCH_CUBLAS_LT", "clients", "cuBLASLt's file, where the loader does not find it"},
+    Variable{"STITCH_CUDNN", "clients", "cuDNN's file, where the loader does not find it"},
     Variable{"STITCH_CACHE_DIR", "clients, servers", "the folder of artifacts, compiled kernels and databases"},
     Variable{"STITCH_START", "Python", "0: no stitchd is started where none answers"},
     Variable{"STITCH_PROGRAMS", "Python", "the folder of stitchd, stitch and stitch-runner"},

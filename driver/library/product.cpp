@@ -3,10 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
-#include <cstring>
 
-#include "emulator/lanes/float_format.h"
+#include "driver/library/element.h"
 
 namespace stitch::driver {
 namespace {
@@ -15,46 +13,16 @@ using cuda::lt::ComputeType;
 using cuda::lt::DataType;
 using cuda::lt::Epilogue;
 
-std::size_t bytes_of(DataType type) {
+ElementFormat format_of(DataType type) {
   switch (type) {
-    case DataType::r_64f: return 8;
-    case DataType::r_32f: return 4;
-    default: return 2;
+    case DataType::r_64f: return ElementFormat::f64;
+    case DataType::r_32f: return ElementFormat::f32;
+    case DataType::r_16f: return ElementFormat::f16;
+    default: return ElementFormat::bf16;
   }
 }
-
-std::string_view name_of(DataType type) {
-  switch (type) {
-    case DataType::r_64f: return "f64";
-    case DataType::r_32f: return "f32";
-    case DataType::r_16f: return "f16";
-    default: return "bf16";
-  }
-}
-
-template <class T>
-T load(DataType type, const std::byte* from) {
-  std::uint64_t bits = 0;
-  std::memcpy(&bits, from, bytes_of(type));
-  switch (type) {
-    case DataType::r_64f: return static_cast<T>(std::bit_cast<double>(bits));
-    case DataType::r_32f: return std::bit_cast<float>(static_cast<std::uint32_t>(bits));
-    case DataType::r_16f: return emulator::half_to_float(static_cast<std::uint16_t>(bits));
-    default: return emulator::bfloat_to_float(static_cast<std::uint16_t>(bits));
-  }
-}
-
-template <class T>
-void store(DataType type, T value, std::byte* to) {
-  std::uint64_t bits = 0;
-  switch (type) {
-    case DataType::r_64f: bits = std::bit_cast<std::uint64_t>(static_cast<double>(value)); break;
-    case DataType::r_32f: bits = std::bit_cast<std::uint32_t>(static_cast<float>(value)); break;
-    case DataType::r_16f: bits = emulator::float_to_half(static_cast<float>(value)); break;
-    default: bits = emulator::float_to_bfloat(static_cast<float>(value)); break;
-  }
-  std::memcpy(to, &bits, bytes_of(type));
-}
+std::size_t bytes_of(DataType type) { return bytes_of(format_of(type)); }
+const char* name_of(DataType type) { return name_of(format_of(type)); }
 
 /// One of a batch, whose columns (of memory) are its lines.
 LibraryAccess access_of(const ProductLayout& layout, CUdeviceptr address, std::int32_t index, bool writes) {
@@ -71,7 +39,7 @@ std::vector<T> dense(const ProductLayout& layout, bool transposed, const std::ve
   for (std::int64_t column = 0; column < layout.columns; ++column) {
     for (std::int64_t row = 0; row < layout.rows; ++row) {
       const std::int64_t to = transposed ? column * layout.rows + row : row * layout.columns + column;
-      out[to] = load<T>(layout.type, bytes.data() + (column * layout.leading + row) * size);
+      out[to] = load_element<T>(format_of(layout.type), bytes.data() + (column * layout.leading + row) * size);
     }
   }
   return out;
@@ -90,13 +58,15 @@ void multiply(const Product& product, T alpha, T beta, const Blas& blas, std::sp
   const std::size_t size = bytes_of(product.d.type);
   const DataType bias_type = product.has_bias_type ? product.bias_type : product.d.type;
   for (std::int64_t row = 0; row < m; ++row) {
-    const T bias = product.has_bias() ? load<T>(bias_type, memory.back().data() + row * bytes_of(bias_type)) : T{0};
+    const T bias = product.has_bias()
+                       ? load_element<T>(format_of(bias_type), memory.back().data() + row * bytes_of(bias_type))
+                       : T{0};
     for (std::int64_t column = 0; column < n; ++column) {
       T value = alpha * sums[row * n + column];
       if (beta != 0) value += beta * c[row * n + column];
       if (product.has_bias()) value += bias;
       if (product.has_relu() && !(value > 0)) value = value != value ? value : T{0};
-      store(product.d.type, value, memory[2].data() + (column * product.d.leading + row) * size);
+      store_element(format_of(product.d.type), value, memory[2].data() + (column * product.d.leading + row) * size);
     }
   }
 }

@@ -2,73 +2,17 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 
+#include "graph/calls/call_epilogue.h"
 #include "graph/calls/find_calls.h"
+#include "graph/calls/index_steps.h"
 #include "graph/dot_dimensions.h"
 #include "graph/f32_products.h"
-#include "graph/fill.h"
 #include "graph/strided_view.h"
 #include "graph/subgraph.h"
 
 namespace stitch::graph {
 namespace {
-
-using Digit = StridedView::Digit;
-using Digits = std::vector<Digit>;
-
-/// A digit of an index space, with what each tensor steps by.
-struct SpaceStep {
-  std::int64_t extent = 1;
-  std::vector<std::int64_t> strides;
-};
-
-/// The digits that all walks through one space have in common, outermost first, those of extent 1 left out; nothing
-/// where they split the space at places that do not go together.
-std::optional<std::vector<SpaceStep>> common_steps(std::vector<Digits> walks) {
-  std::vector<SpaceStep> steps;
-  while (true) {
-    std::int64_t extent = std::numeric_limits<std::int64_t>::max();
-    bool ended = false;
-    for (Digits& walk : walks) {
-      while (!walk.empty() && walk.back().extent == 1) walk.pop_back();
-      if (walk.empty()) {
-        ended = true;
-      } else {
-        extent = std::min(extent, walk.back().extent);
-      }
-    }
-    if (ended) break;
-    SpaceStep step{extent, {}};
-    for (Digits& walk : walks) {
-      Digit& last = walk.back();
-      if (last.extent % extent != 0) return std::nullopt;
-      step.strides.push_back(last.stride);
-      last = {last.extent / extent, last.stride * extent};
-    }
-    steps.push_back(std::move(step));
-  }
-  std::ranges::reverse(steps);
-  return steps;
-}
-
-/// Joins neighbours over which every tensor steps evenly.
-std::vector<SpaceStep> collapsed_steps(const std::vector<SpaceStep>& steps) {
-  std::vector<SpaceStep> joined;
-  for (const SpaceStep& step : steps) {
-    bool even = !joined.empty();
-    for (std::size_t t = 0; even && t < step.strides.size(); ++t)
-      even = joined.back().strides[t] == step.strides[t] * step.extent;
-    if (even) {
-      joined.back() = {joined.back().extent * step.extent, step.strides};
-    } else {
-      joined.push_back(step);
-    }
-  }
-  return joined;
-}
-
-void append_digits(Digits& to, const Digits& digits) { to.insert(to.end(), digits.begin(), digits.end()); }
 
 /// The root's index space: batch, then rows, then columns, each a list of dimensions of operands and root.
 struct Space {
@@ -135,8 +79,7 @@ class MatmulDescription {
     }
     STITCH_TRY(find_operands());
     STITCH_TRY(set_depth());
-    STITCH_TRY(follow_epilogue());
-    STITCH_TRY(check_types());
+    STITCH_TRY(take_epilogue());
     STITCH_TRY(set_loops());
     return out_;
   }
@@ -146,35 +89,22 @@ class MatmulDescription {
   enum Tensor : std::uint8_t { left, right, result, addend, bias };
 
   Status find_root() {
-    for (NodeId id = 0; id < call_.size(); ++id) {
-      const Op op = call_.node(id).op;
-      if (op != Op::dot && op != Op::convolution) continue;
-      if (root_ >= 0) return make_error(ErrorKind::unsupported, "two contractions are no one product");
-      root_ = id;
-    }
-    if (root_ < 0) return make_error(ErrorKind::internal, "a library call without a contraction");
+    STITCH_ASSIGN(root_, root_of_call(call_));
     const Node& root = call_.node(root_);
     if (root.op == Op::dot) {
       space_ = space_of_dot(call_, root);
     } else {
       STITCH_ASSIGN(space_, space_of_convolution(call_, root));
     }
-    const DType dtype = root.type().dtype;
-    if (!is_floating(dtype)) return make_error(ErrorKind::unsupported, "a product of {}", to_string(dtype));
-    out_.accumulation = dtype == DType::f64 ? DType::f64 : DType::f32;
+    out_.accumulation = root.type().dtype == DType::f64 ? DType::f64 : DType::f32;
     out_.tf32 = call_.constraints.tf32 && is_f32_product(call_, root);
     return {};
   }
 
   /// Which parameter a view shows.
   Result<StridedMatmul::Matrix> matrix_of(const StridedView& view) const {
-    const auto& parameters = call_.parameters();
-    const auto found = std::ranges::find(parameters, view.source.node);
-    if (found == parameters.end())
-      return make_error(ErrorKind::unsupported, "{} is no layout of memory",
-                        to_string(call_.node(view.source.node).op));
     StridedMatmul::Matrix matrix;
-    matrix.parameter = static_cast<int>(found - parameters.begin());
+    STITCH_ASSIGN(matrix.parameter, parameter_of(call_, view));
     matrix.dtype = call_.type(view.source).dtype;
     matrix.offset = view.offset;
     return matrix;
@@ -209,90 +139,23 @@ class MatmulDescription {
     return view;
   }
 
-  /// `tensor`, whose elements belong to those of `shown`, as it steps over the space.
-  static Result<Digits> walk_of(const StridedView& shown, const std::vector<Digits>& tensor) {
-    Digits of_space, of_tensor;
-    for (std::size_t d = 0; d < shown.dims.size(); ++d) {
-      append_digits(of_space, shown.dims[d]);
-      append_digits(of_tensor, tensor[d]);
-    }
-    auto steps = common_steps({of_space, of_tensor});
-    if (!steps) return make_error(ErrorKind::unsupported, "layouts that no strides describe");
-    std::ranges::sort(*steps, std::ranges::greater(), [](const SpaceStep& step) { return step.strides[0]; });
-    Digits digits;
-    for (const SpaceStep& step : *steps) digits.push_back({step.extent, step.strides[1]});
-    return digits;
-  }
-
-  Status follow_epilogue() {
-    const std::vector<std::vector<NodeId>> uses = users(call_);
-    StridedView shown = view_of_root();
-    Value now{root_, 0};
-    if (call_.results().size() != 1) return make_error(ErrorKind::unsupported, "several results");
-    while (now != call_.results()[0]) {
-      if (uses[now.node].size() != 1) return make_error(ErrorKind::unsupported, "a value that is needed twice");
-      const NodeId user = uses[now.node][0];
-      const Node& node = call_.node(user);
-      if (node.op == Op::reshape || node.op == Op::transpose) {
-        std::optional<StridedView> next = apply_layout(shown, node);
-        if (!next) return make_error(ErrorKind::unsupported, "layouts that no strides describe");
-        shown = *std::move(next);
-      } else {
-        STITCH_TRY(take(node, now, shown));
-      }
-      now = {user, 0};
-    }
-    const TensorType& type = call_.type(now);
-    if (!is_floating(type.dtype)) return make_error(ErrorKind::unsupported, "a result of {}", to_string(type.dtype));
-    out_.result.dtype = type.dtype;
-    STITCH_ASSIGN(walks_[result], walk_of(shown, StridedView::of(call_, now).dims));
+  Status take_epilogue() {
+    STITCH_ASSIGN(CallEpilogue epilogue, read_epilogue(call_, root_, view_of_root()));
+    STITCH_TRY(check_call_types(out_.left.dtype, out_.right.dtype, out_.accumulation, epilogue, "a product"));
+    out_.scale = epilogue.scale;
+    out_.relu = epilogue.relu;
+    out_.result.dtype = epilogue.result.dtype;
+    walks_[result] = std::move(epilogue.result.walk);
+    const auto add = [&](std::optional<CallEpilogue::Tensor>& tensor, std::optional<StridedMatmul::Matrix>& to,
+                         Tensor of) {
+      if (!tensor) return;
+      to = StridedMatmul::Matrix{tensor->parameter, tensor->dtype, tensor->offset, 0, 0, {}};
+      added_.emplace_back(of, walks_.size());
+      walks_.push_back(std::move(tensor->walk));
+    };
+    add(epilogue.addend, out_.addend, addend);
+    add(epilogue.bias, out_.bias, bias);
     return {};
-  }
-
-  /// One operator of the epilogue.
-  Status take(const Node& node, Value now, const StridedView& shown) {
-    if (node.op == Op::convert && is_floating(node.type().dtype)) return {};
-    const bool binary = node.operands.size() == 2 && node.operands[0] != node.operands[1];
-    const Value other = binary && node.operands[0] == now ? node.operands[1] : node.operands[0];
-    const std::optional<double> filled = binary ? fill_number(call_, other) : std::nullopt;
-    if (node.op == Op::multiply && filled && !out_.relu && walks_.size() == 3) {
-      out_.scale *= *filled;
-      return {};
-    }
-    if (node.op == Op::maximum && filled == 0.0 && !out_.relu) {
-      out_.relu = true;
-      return {};
-    }
-    if (node.op == Op::add && binary && !out_.relu) return take_addition(other, shown);
-    return make_error(ErrorKind::unsupported, "{} in an epilogue", to_string(node.op));
-  }
-
-  Status take_addition(Value added, const StridedView& shown) {
-    const StridedView view = view_of(call_, added);
-    STITCH_ASSIGN(StridedMatmul::Matrix matrix, matrix_of(view));
-    STITCH_ASSIGN(Digits digits, walk_of(shown, view.dims));
-    const bool repeats =
-        std::ranges::any_of(digits, [](const Digit& digit) { return digit.extent > 1 && digit.stride == 0; });
-    std::optional<StridedMatmul::Matrix>& place = repeats ? out_.bias : out_.addend;
-    if (place) return make_error(ErrorKind::unsupported, "two {}", repeats ? "biases" : "tensors are added");
-    place = matrix;
-    added_.emplace_back(repeats ? bias : addend, walks_.size());
-    walks_.push_back(std::move(digits));
-    return {};
-  }
-
-  /// The types that a BLAS has together (cuBLAS library, §3.4.17).
-  [[nodiscard]] Status check_types() const {
-    const DType inputs = out_.left.dtype, outputs = out_.result.dtype;
-    const bool halves = inputs == DType::f16 || inputs == DType::bf16;
-    const bool alike = out_.right.dtype == inputs && (!out_.addend || out_.addend->dtype == outputs) &&
-                       (!out_.bias || out_.bias->dtype == outputs);
-    const bool full = inputs == DType::f32 || inputs == DType::f64;
-    const bool sums = (inputs == DType::f64) == (out_.accumulation == DType::f64);
-    if (alike && sums && ((full && outputs == inputs) || (halves && (outputs == inputs || outputs == DType::f32))))
-      return {};
-    return make_error(ErrorKind::unsupported, "a product of {} and {} into {}{}", to_string(inputs),
-                      to_string(out_.right.dtype), to_string(outputs), alike ? "" : " with unlike types");
   }
 
   Status set_depth() {

@@ -4,7 +4,7 @@ import dataclasses
 import os
 import pathlib
 
-from . import _cublas, _native, _plan, _server, errors
+from . import _native, _nvidia, _plan, _server, errors
 
 _FORMAT = b"stitch-program"
 
@@ -25,14 +25,15 @@ def _ports(native) -> list[Port]:
 class Program:
     """A whole model, loaded on a device.
 
-    Fragments run by our kernels, products and convolutions by ours, cuBLASLt or the host's library. Made by
+    Fragments run by our kernels, products and convolutions by ours, cuBLASLt, cuDNN or the host's library. Made by
     `stitch.program`. Safe to use from several threads; runs follow one another.
     """
 
     def __init__(self, document: bytes, device: str = "emulated", ordinal: int = 0):
         self._document = document
         if device == "cuda":
-            _cublas.find()
+            _nvidia.find("cublas")
+            _nvidia.find("cudnn")
         self._native = _native.Program(document, device, ordinal)
         self.inputs = _ports(self._native.inputs)
         self.outputs = _ports(self._native.outputs)
@@ -170,7 +171,7 @@ def default_products(device: str) -> str:
     of ours alone; else as the server has it."""
     if device != "cuda":
         return ""
-    return "stream" if _cublas.find() else "ours"
+    return "stream" if _nvidia.find("cublas") else "ours"
 
 
 def make(fragment, *, deadline_ms: int, improve: bool, server: str | None, **settings) -> bytes:

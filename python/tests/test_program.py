@@ -10,7 +10,7 @@ import numpy
 import pytest
 
 import stitch
-from stitch import _cublas, _native
+from stitch import _native, _nvidia
 
 HLO = """HloModule two_layers
 
@@ -244,16 +244,19 @@ def test_the_emulated_device_has_no_addresses(program):
         program.launch([[1.0]] * 3, [16, 16])
 
 
-def test_cublas_of_a_python_package_is_found(monkeypatch):
-    packaged = _cublas._of_packages()
+@pytest.mark.parametrize(
+    ("library", "variable"), [("cublas", "STITCH_CUBLAS_LT"), ("cudnn", "STITCH_CUDNN")], ids=["cublas", "cudnn"]
+)
+def test_a_library_of_a_python_package_is_found(library, variable, monkeypatch):
+    packaged = _nvidia._of_packages(library)
     if not packaged:
-        pytest.skip("no nvidia-cublas is installed")
-    assert all(pathlib.Path(file).name in _cublas._NAMES for file in packaged)
-    monkeypatch.delenv("STITCH_CUBLAS_LT", raising=False)
-    monkeypatch.setattr(_cublas, "_of_packages", lambda: packaged)
-    monkeypatch.setattr(_cublas, "_NAMES", ("libcublasLt.so.of-no-loader",))
-    assert _cublas.find.__wrapped__() == packaged[0]
-    monkeypatch.setattr(_cublas, "_of_packages", lambda: [])
-    assert _cublas.find.__wrapped__() is None
-    monkeypatch.setenv("STITCH_CUBLAS_LT", "libmine.so")
-    assert _cublas.find.__wrapped__() == "libmine.so"
+        pytest.skip(f"no package with {library} is installed")
+    assert all(pathlib.Path(file).name in _nvidia._NAMES[library] for file in packaged)
+    monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr(_nvidia, "_of_packages", lambda _: packaged)
+    monkeypatch.setitem(_nvidia._NAMES, library, ("libnvidia.so.of-no-loader",))
+    assert _nvidia.find.__wrapped__(library) == packaged[0]
+    monkeypatch.setattr(_nvidia, "_of_packages", lambda _: [])
+    assert _nvidia.find.__wrapped__(library) is None
+    monkeypatch.setenv(variable, "libmine.so")
+    assert _nvidia.find.__wrapped__(library) == "libmine.so"

@@ -15,6 +15,7 @@
 #include "tests/client/emulated_gpu.h"
 #include "tests/client/program_values.h"
 #include "tests/driver/library_path.h"
+#include "tests/graph/random_convolution.h"
 #include "tests/tuning/shared_tuner.h"
 #include "tuning/programs/model_program.h"
 
@@ -77,7 +78,7 @@ class StreamProgramEmulated : public OnAnEmulatedGpu {
     auto opened = StreamProgram::open_package(package, graph::Encoding::cbor, *executor_, {}, libraries_);
     ASSERT_TRUE(opened.ok()) << opened.error().message;
     StreamProgram& program = **opened;
-    EXPECT_THAT(program.library(), HasSubstr(made->calls.empty() ? "no library calls" : "cuBLASLt 13."));
+    EXPECT_THAT(program.library(), testing::ContainsRegex(made->calls.empty() ? "no library calls" : library_));
     if (operations >= 0) {
       EXPECT_EQ(program.operations(), operations);
     }
@@ -148,8 +149,9 @@ class StreamProgramEmulated : public OnAnEmulatedGpu {
   }
 
   CUlogIterator seen_ = 0;
-  int dependent_ = 0;  ///< kernels of the latest captured program that were launched dependent
-  StreamLibraries libraries_{{STITCH_EMULATED_CUBLAS_LT}};
+  std::string library_ = "cuBLASLt 13.";  ///< of programs with calls
+  int dependent_ = 0;                     ///< kernels of the latest captured program that were launched dependent
+  StreamLibraries libraries_{{STITCH_EMULATED_CUBLAS_LT}, {STITCH_EMULATED_CUDNN}};
   std::vector<CUdeviceptr> held_;
 };
 
@@ -308,14 +310,117 @@ TEST_F(StreamProgramEmulated, WhatNoLibraryHasIsOurs) {
   EXPECT_THAT(made->calls[0].description, HasSubstr("f32"));
 }
 
+/// Features first, 3×3, padded by one.
+graph::ConvolutionAttributes same_convolution(DType result) {
+  graph::ConvolutionAttributes how;
+  how.input_spatial = how.output_spatial = how.kernel_spatial = {2, 3};
+  how.strides = how.input_dilation = how.kernel_dilation = {1, 1};
+  how.low = how.high = {1, 1};
+  how.window_reversal = {false, false};
+  how.result = result;
+  return how;
+}
+
+/// A block of a residual network: two convolutions, the first with a bias and ReLU, the second with what the block was
+/// given added.
+graph::Graph residual_block(DType dtype) {
+  Builder builder;
+  const graph::Dims dims = {2, 4, 6, 5};
+  const DType sums = dtype == DType::f64 ? DType::f64 : DType::f32;
+  const Value x = builder.parameter(dtype, dims, "x"), bias = builder.parameter(dtype, {4}, "bias");
+  const Value w = builder.parameter(dtype, {4, 4, 3, 3}, "w"), v = builder.parameter(dtype, {4, 4, 3, 3}, "v");
+  const auto convolved = [&](Value from, Value by) {
+    const Value out = builder.add(Op::convolution, {from, by}, same_convolution(sums));
+    return sums == dtype ? out : builder.convert(out, dtype);
+  };
+  const Value zero = builder.broadcast(builder.scalar(dtype, 0), dims, {});
+  const Value inner =
+      builder.binary(Op::maximum, builder.binary(Op::add, convolved(x, w), builder.broadcast(bias, dims, {1})), zero);
+  const Value sum = builder.binary(Op::add, convolved(builder.unary(Op::tanh, inner), v), x);
+  return *builder.finish({builder.binary(Op::maximum, sum, zero)});
+}
+
+TEST_F(StreamProgramEmulated, RunsConvolutionsWithEpiloguesByALibrary) {
+  library_ = "^cuDNN 9.8.0$";
+  for (const DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16}) {
+    SCOPED_TRACE(to_string(dtype));
+    expect_right(residual_block(dtype), -1, ProductsBy::library);
+  }
+}
+
+/// What a graph asks for, the library's calls are asked for.
+TEST_F(StreamProgramEmulated, ConvolutionsByALibraryKeepToConstraints) {
+  library_ = "^cuDNN 9.8.0$";
+  graph::Graph graph = residual_block(DType::f32);
+  graph.constraints.deterministic = true;
+  const auto made = planned_for_a_stream(graph, ProductsBy::library);
+  ASSERT_TRUE(made.ok()) << made.error().message;
+  ASSERT_EQ(made->calls.size(), 2U);
+  for (const api::ProgramCall& call : made->calls) EXPECT_TRUE(call.graph.constraints.deterministic);
+  expect_right(graph, -1, ProductsBy::library);
+}
+
+/// Windows with strides, dilation, uneven padding, groups, and dilated inputs, which are gradients.
+TEST_F(StreamProgramEmulated, RunsImportedConvolutionsByALibrary) {
+  library_ = "^cuDNN 9.8.0$";
+  auto imported = import::import_file(std::filesystem::path(STITCH_SOURCE_DIR) / "tests/data/hlo/convolutions.hlo.txt");
+  ASSERT_TRUE(imported.ok()) << imported.error().message;
+  expect_right(imported->graph, -1, ProductsBy::library);
+}
+
+TEST_F(StreamProgramEmulated, RunsRandomConvolutionsByALibraryOrSaysWhyNot) {
+  library_ = "cuDNN|cuBLASLt";
+  Random random(29);
+  int run = 0;
+  for (int i = 0; i < 40; ++i) {
+    SCOPED_TRACE(i);
+    const graph::Graph graph = graph::testing::random_convolution(random);
+    if (graph.size() == 0) continue;
+    const Error refused = refusal(graph, ProductsBy::library);
+    if (refused.kind == ErrorKind::internal) {
+      ++run;
+      expect_right(graph, -1, ProductsBy::library);
+    } else {
+      EXPECT_EQ(refused.kind, ErrorKind::unsupported);
+      EXPECT_THAT(refused.message, HasSubstr("is a library's call: "));
+    }
+  }
+  EXPECT_GT(run, 10);
+}
+
+/// The two gradients of a convolution, as XLA spells them, and a product beside them: both libraries, one workspace.
+TEST_F(StreamProgramEmulated, RunsGradientsOfConvolutionsByALibrary) {
+  library_ = "^cuBLASLt 13.0.0, cuDNN 9.8.0$";
+  Builder builder;
+  const Value x = builder.parameter(DType::f32, {2, 3, 8, 8}, "x"),
+              w = builder.parameter(DType::f32, {4, 3, 3, 3}, "w");
+  const Value dy = builder.parameter(DType::f32, {2, 4, 8, 8}, "dy");
+  graph::ConvolutionAttributes of_data = same_convolution(DType::f32), of_filter = of_data;
+  std::swap(of_data.kernel_input_feature, of_data.kernel_output_feature);
+  const Value dx = builder.add(Op::convolution, {dy, builder.reverse(w, {2, 3})}, of_data);
+  std::swap(of_filter.input_batch, of_filter.input_feature);
+  std::swap(of_filter.kernel_input_feature, of_filter.kernel_output_feature);
+  std::swap(of_filter.output_batch, of_filter.output_feature);
+  const Value dw = builder.add(Op::convolution, {x, dy}, of_filter);
+  const Value product = dot(builder, builder.reshape(x, {6, 64}), builder.parameter(DType::f32, {64, 8}, "p"));
+  // What the block's other way contributes: it is copied to the result first, which makes one operation more.
+  const Value sum = builder.binary(Op::add, dx, x);
+  expect_right(*builder.finish({sum, dw, product}), 4, ProductsBy::library);
+}
+
 TEST_F(StreamProgramEmulated, CallsThatNoLibraryHasAreRefused) {
-  auto convolutions =
-      import::import_file(std::filesystem::path(STITCH_SOURCE_DIR) / "tests/data/hlo/convolutions.hlo.txt");
-  ASSERT_TRUE(convolutions.ok()) << convolutions.error().message;
-  const Error window = refusal(convolutions->graph, ProductsBy::library);
+  Builder builder;
+  const Value i = builder.parameter(DType::s8, {32, 64}, "i"), j = builder.parameter(DType::s8, {64, 32}, "j");
+  const Error integers =
+      refusal(*builder.finish({builder.dot(i, j, {{}, {}, {1}, {0}, DType::s32})}), ProductsBy::library);
+  EXPECT_EQ(integers.kind, ErrorKind::unsupported);
+  EXPECT_THAT(integers.message, HasSubstr("is a library's call: a product of s32; programs made with --products stream "
+                                          "do without"));
+  libraries_.cudnn = {"libnosuchconvolutions.so.1"};
+  const Error window = refusal(residual_block(DType::f32), ProductsBy::library);
   EXPECT_EQ(window.kind, ErrorKind::unsupported);
-  EXPECT_THAT(window.message, HasSubstr("is a library's call: a convolution with a window is no matrix product; "
-                                        "programs made with --products stream do without"));
+  EXPECT_THAT(window.message, HasSubstr("is a library's call: no cuDNN: libnosuchconvolutions.so.1: cannot open"));
+  EXPECT_THAT(window.message, HasSubstr("; programs made with --products stream do without"));
   libraries_.cublas_lt = {"libnosuchproducts.so.1"};
   const Error call = refusal(two_products(), ProductsBy::library);
   EXPECT_EQ(call.kind, ErrorKind::unsupported);

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "client/convolution_operations.h"
+#include "client/cuda_context.h"
+#include "cuda/cudnn.h"
+#include "graph/calls/strided_convolution.h"
+
+namespace stitch::client {
+
+/// Convolutions and their gradients on a GPU by NVIDIA's cuDNN, which is loaded when a program needs it. They are made
+/// ready beforehand: of what the library's heuristics suggest (mode A, then its fallbacks), the first plan that
+/// computes as the call asks and takes no more workspace than there may be. cuDNN fuses forward convolutions with a
+/// bias, and all else on tensor cores alone ("Supported Graph Patterns"): where there is no plan without, there is one
+/// with a bias of zeros, and a tensor that is added to a gradient is copied to the result first, onto which the
+/// gradient is added. Launching allocates no memory of the device and waits for nothing. All share the caller's
+/// workspace, so launches must be ordered on the device. Used by one thread at a time; a context must be current.
+class ConvolutionLibrary {
+ public:
+  /// `libraries`: the first that there is. Errors: unavailable, in the words of loader or library.
+  static Result<std::unique_ptr<ConvolutionLibrary>> open(std::shared_ptr<const CudaContext> context,
+                                                          const std::vector<std::string>& libraries);
+  ConvolutionLibrary(const ConvolutionLibrary&) = delete;
+  ConvolutionLibrary& operator=(const ConvolutionLibrary&) = delete;
+  ~ConvolutionLibrary();
+
+  /// "cuDNN 9.8.0"
+  [[nodiscard]] std::string name() const;
+  /// Makes a convolution ready; its number. Error: unsupported (the library has no plan for it, and why it refused the
+  /// last, or what was wrong with those that it had).
+  Result<int> prepare(const graph::StridedConvolution& convolution);
+  /// How many calls of the library and copies it takes: one, two, or none where the result is empty.
+  [[nodiscard]] std::int64_t calls(int convolution) const;
+  /// The largest workspace of what is ready; no more than most_library_workspace_bytes.
+  [[nodiscard]] std::int64_t workspace_bytes() const { return workspace_bytes_; }
+  /// Allocates what is kept on the device for all that is ready, and waits for it. Error: resource_exhausted.
+  Status make_constants();
+
+  /// `parameters`, `result`: addresses as the convolution's call has them. Error: runtime.
+  Status launch(int convolution, const std::vector<std::uint64_t>& parameters, std::uint64_t result,
+                std::uint64_t workspace, CUstream stream);
+
+ private:
+  struct Convolution {
+    std::vector<ConvolutionOperations::Tensor> tensors;
+    std::optional<cuda::dnn::Descriptor> plan;  ///< nothing: there is nothing to compute
+    std::int64_t workspace_bytes = 0;
+    std::optional<graph::StridedConvolution::Tensor> copied;  ///< to the result before it runs
+    std::vector<std::uint64_t> addresses;                     ///< of the tensors, then the workspace, in `pack`
+    std::optional<cuda::dnn::Descriptor> pack;  ///< kept for the next launch, which mostly has the same addresses
+  };
+
+  ConvolutionLibrary(std::shared_ptr<const CudaContext> context, std::shared_ptr<const cuda::dnn::Api> api);
+  Status make_ready(Convolution& made, const graph::StridedConvolution& how, bool onto_result = false) const;
+  /// Where there is no plan for what the call says: in other words of the same meaning. False: in none.
+  bool make_ready_otherwise(Convolution& made, const graph::StridedConvolution& how);
+  Status choose_plan(Convolution& made, const cuda::dnn::Descriptor& graph, const graph::StridedConvolution& how) const;
+  /// Takes the configuration's plan if it will do. `why`: else why not.
+  Result<bool> take_plan(Convolution& made, const cuda::dnn::Descriptor& configuration,
+                         const graph::StridedConvolution& how, std::string& why) const;
+  Status make_pack(Convolution& convolution, std::vector<std::uint64_t> addresses) const;
+
+  std::shared_ptr<const CudaContext> context_;
+  std::shared_ptr<const cuda::dnn::Api> api_;
+  cuda::dnn::Handle handle_ = nullptr;
+  std::vector<Convolution> convolutions_;
+  std::int64_t workspace_bytes_ = 0;
+  std::int64_t zero_bytes_ = 0;  ///< of the longest bias of zeros
+  DeviceMemory zeros_;
+};
+
+}  // namespace stitch::client
