@@ -33,8 +33,7 @@ std::vector<Sync> gates(const kernel::KernelProgram& program) {
 
 /// A barrier needs all blocks resident: fewer blocks that take several tiles each.
 std::int64_t barrier_blocks(const kernel::KernelProgram& program, const DeviceSpec& device) {
-  const std::int64_t per_sm = kernel::resident_blocks(program, device);
-  const std::int64_t resident = per_sm * device.sm_count / program.schedule.cluster;
+  const std::int64_t resident = kernel::resident_on_device(program, device) / program.schedule.cluster;
   std::int64_t most = 1;
   for (const kernel::PhaseProgram& phase : program.phases) most = std::max(most, phase.tiles);
   return std::max<std::int64_t>(1, std::min(most, resident));

@@ -69,7 +69,8 @@ bool has_partials(const kernel::KernelStructure& structure) {
   });
 }
 
-/// Whether what a row of a group reads is more than a block's shared memory holds, so that only a cluster reads it once.
+/// Whether what a row of a group reads is more than a block's shared memory holds, so that only a cluster reads it
+/// once.
 bool outgrows_block(const kernel::GroupStructure& group, const DeviceSpec& device) {
   kernel::AxisSet row;
   for (const kernel::Anchor& anchor : group.anchors) {
