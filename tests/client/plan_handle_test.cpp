@@ -8,6 +8,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "base/random.h"
