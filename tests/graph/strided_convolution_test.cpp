@@ -9,10 +9,7 @@
 
 #include "base/random.h"
 #include "graph/builder.h"
-#include "graph/calls/find_calls.h"
-#include "graph/literal.h"
-#include "graph/reference/evaluate.h"
-#include "graph/subgraph.h"
+#include "tests/graph/call_reference.h"
 #include "tests/graph/random_convolution.h"
 
 namespace stitch::graph {
@@ -20,16 +17,6 @@ namespace {
 
 using ::testing::HasSubstr;
 using Kind = StridedConvolution::Kind;
-
-std::vector<Graph> convolution_calls_of(const Graph& graph) {
-  std::vector<Graph> calls;
-  for (const LibraryCall& call : find_library_calls(graph)) {
-    auto part = subgraph(graph, call.operands, {call.result});
-    EXPECT_TRUE(part.ok()) << part.error().message;
-    if (part) calls.push_back(*std::move(part));
-  }
-  return calls;
-}
 
 /// The next index in row-major order; false behind the last.
 bool advance(Dims& index, const Dims& extents) {
@@ -119,22 +106,9 @@ void expect_convolution(const Graph& call) {
   const auto described = describe_convolution(call);
   ASSERT_TRUE(described.ok()) << described.error().message;
   if (!described->is_empty()) expect_well_formed(*described);
-  std::vector<Tensor> arguments;
-  Random random(3);
-  for (const NodeId parameter : call.parameters()) {
-    const TensorType& type = call.node(parameter).type();
-    std::vector<std::byte> bytes(type.bytes());
-    for (std::int64_t i = 0; i < type.elements(); ++i) {
-      // Small integers: sums are exact in any order.
-      store_element(type.dtype, static_cast<double>(random.below(9)) - 4, bytes.data() + i * byte_size(type.dtype));
-    }
-    arguments.push_back(tensor_from_bytes(type, Box::whole(type.dims), bytes));
-  }
-  const auto reference = evaluate(call, arguments);
-  ASSERT_TRUE(reference.ok()) << reference.error().message;
-  const std::int64_t elements = call.type(call.results()[0]).elements();
-  const std::vector<double> found = run_convolution(*described, arguments, elements);
-  for (std::int64_t i = 0; i < elements; ++i) ASSERT_EQ(found[i], (*reference)[0].at(i)) << "element " << i;
+  test::expect_reference(call, [&](const std::vector<Tensor>& arguments, std::int64_t elements) {
+    return run_convolution(*described, arguments, elements);
+  });
 }
 
 /// Features behind batch ([n, c, spatial…]), filters [k, c, spatial…].
@@ -209,7 +183,7 @@ TEST(StridedConvolution, TransposedOperandsAreLookedThrough) {
   const Value x = builder.parameter(DType::f32, {2, 9, 8, 3}), w = builder.parameter(DType::f32, {3, 3, 3, 4});
   const Value y = builder.add(Op::convolution, {builder.transpose(x, {0, 3, 1, 2}), builder.transpose(w, {3, 2, 0, 1})},
                               features_first(2));
-  const std::vector<Graph> calls = convolution_calls_of(*builder.finish({y}));
+  const std::vector<Graph> calls = test::calls_of(*builder.finish({y}));
   ASSERT_EQ(calls.size(), 1U);
   expect_convolution(calls[0]);
   EXPECT_EQ(described(calls[0]).input.strides, (Dims{216, 1, 24, 3}));
@@ -307,7 +281,7 @@ TEST(StridedConvolution, GradientsOfDataAreBackwards) {
       forward.low = {1, 0};
       const Dims in = {2, 3, 10, 11}, filter = {4, 3, 3, 2};
       const Dims out = {2, 4, (10 + 1 - 3) / strides[0] + 1, (11 - 1 - dilation[1]) / strides[1] + 1};
-      const std::vector<Graph> calls = convolution_calls_of(gradient_of_data(out, filter, in, forward));
+      const std::vector<Graph> calls = test::calls_of(gradient_of_data(out, filter, in, forward));
       ASSERT_EQ(calls.size(), 1U);
       expect_convolution(calls[0]);
       const StridedConvolution found = described(calls[0]);
@@ -441,7 +415,7 @@ TEST(StridedConvolution, RandomConvolutionsAreDescribedOrRefusedWithAReason) {
   std::array<int, 3> kinds{};
   for (int i = 0; i < 600; ++i) {
     SCOPED_TRACE(i);
-    for (const Graph& call : convolution_calls_of(testing::random_convolution(random))) {
+    for (const Graph& call : test::calls_of(testing::random_convolution(random))) {
       if (const auto found = describe_convolution(call); !found) {
         ++refused;
         EXPECT_EQ(found.error().kind, ErrorKind::unsupported);

@@ -9,26 +9,12 @@
 
 #include "base/random.h"
 #include "graph/builder.h"
-#include "graph/calls/find_calls.h"
-#include "graph/literal.h"
-#include "graph/reference/evaluate.h"
-#include "graph/subgraph.h"
+#include "tests/graph/call_reference.h"
 
 namespace stitch::graph {
 namespace {
 
 using testing::HasSubstr;
-
-/// The graphs of all library calls, as a program has them.
-std::vector<Graph> calls_of(const Graph& graph) {
-  std::vector<Graph> calls;
-  for (const LibraryCall& call : find_library_calls(graph)) {
-    auto part = subgraph(graph, call.operands, {call.result});
-    EXPECT_TRUE(part.ok()) << part.error().message;
-    if (part) calls.push_back(*std::move(part));
-  }
-  return calls;
-}
 
 /// Runs a description by the book, in double; every element of the result is written once.
 std::vector<double> run(const StridedMatmul& matmul, const std::vector<Tensor>& arguments, std::int64_t elements) {
@@ -64,26 +50,13 @@ std::vector<double> run(const StridedMatmul& matmul, const std::vector<Tensor>& 
 void expect_described(const Graph& call) {
   const auto matmul = describe_matmul(call);
   ASSERT_TRUE(matmul.ok()) << matmul.error().message;
-  std::vector<Tensor> arguments;
-  Random random(3);
-  for (const NodeId parameter : call.parameters()) {
-    const TensorType& type = call.node(parameter).type();
-    std::vector<std::byte> bytes(type.bytes());
-    for (std::int64_t i = 0; i < type.elements(); ++i) {
-      // Small integers: sums are exact in any order.
-      store_element(type.dtype, static_cast<double>(random.below(9)) - 4, bytes.data() + i * byte_size(type.dtype));
-    }
-    arguments.push_back(tensor_from_bytes(type, Box::whole(type.dims), bytes));
-  }
-  const auto reference = evaluate(call, arguments);
-  ASSERT_TRUE(reference.ok()) << reference.error().message;
-  const std::int64_t elements = call.type(call.results()[0]).elements();
-  const std::vector<double> found = run(*matmul, arguments, elements);
-  for (std::int64_t i = 0; i < elements; ++i) ASSERT_EQ(found[i], (*reference)[0].at(i)) << "element " << i;
+  test::expect_reference(call, [&](const std::vector<Tensor>& arguments, std::int64_t elements) {
+    return run(*matmul, arguments, elements);
+  });
 }
 
 void expect_all_described(const Graph& graph, std::size_t calls = 1) {
-  const std::vector<Graph> found = calls_of(graph);
+  const std::vector<Graph> found = test::calls_of(graph);
   EXPECT_EQ(found.size(), calls);
   for (const Graph& call : found) expect_described(call);
 }
@@ -95,7 +68,7 @@ TEST(StridedMatmul, AProductIsItself) {
   const Value x = builder.parameter(DType::f32, {5, 7}), w = builder.parameter(DType::f32, {7, 3});
   const Graph graph = *builder.finish({product(builder, x, w)});
   expect_all_described(graph);
-  const auto matmul = describe_matmul(calls_of(graph)[0]);
+  const auto matmul = describe_matmul(test::calls_of(graph)[0]);
   ASSERT_TRUE(matmul.ok());
   EXPECT_EQ(matmul->rows, 5);
   EXPECT_EQ(matmul->columns, 3);
@@ -122,7 +95,7 @@ TEST(StridedMatmul, HeadsOfAttentionAreLoops) {
       builder.binary(Op::multiply, scores, builder.broadcast(builder.scalar(DType::f32, 0.5), {2, 3, 6, 5}, {}));
   const Graph graph = *builder.finish({scaled});
   expect_all_described(graph);
-  const auto matmul = describe_matmul(calls_of(graph)[0]);
+  const auto matmul = describe_matmul(test::calls_of(graph)[0]);
   ASSERT_TRUE(matmul.ok());
   EXPECT_EQ(matmul->loops, (Dims{2, 3}));
   EXPECT_EQ(matmul->scale, 0.5);
@@ -147,7 +120,7 @@ TEST(StridedMatmul, EpilogueAddsBiasAndTensorAndIsCut) {
   const Value cut = builder.binary(Op::maximum, sum, builder.broadcast(builder.scalar(DType::f32, 0), {10, 6}, {}));
   const Graph graph = *builder.finish({cut});
   expect_all_described(graph);
-  const auto matmul = describe_matmul(calls_of(graph)[0]);
+  const auto matmul = describe_matmul(test::calls_of(graph)[0]);
   ASSERT_TRUE(matmul.ok());
   EXPECT_TRUE(matmul->bias && matmul->addend && matmul->relu);
   EXPECT_EQ(matmul->rows, 10);
@@ -180,14 +153,14 @@ TEST(StridedMatmul, ConvolutionsOfOneElementAreProducts) {
 TEST(StridedMatmul, NothingIsAProductOfNoRows) {
   Builder builder;
   const Value x = builder.parameter(DType::f32, {0, 7}), w = builder.parameter(DType::f32, {7, 3});
-  const auto matmul = describe_matmul(calls_of(*builder.finish({product(builder, x, w)}))[0]);
+  const auto matmul = describe_matmul(test::calls_of(*builder.finish({product(builder, x, w)}))[0]);
   ASSERT_TRUE(matmul.ok()) << matmul.error().message;
   EXPECT_TRUE(matmul->is_empty());
 }
 
 TEST(StridedMatmul, RefusesWhatNoBlasComputes) {
   const auto refusal = [](const Graph& graph) {
-    const auto matmul = describe_matmul(calls_of(graph).at(0));
+    const auto matmul = describe_matmul(test::calls_of(graph).at(0));
     EXPECT_FALSE(matmul.ok());
     return matmul.ok() ? Error{} : matmul.error();
   };
@@ -225,7 +198,7 @@ TEST(StridedMatmul, UnlikeTypesAreRefused) {
   const Value y = other.parameter(DType::f16, {4, 8}), v = other.parameter(DType::f16, {8, 6});
   const Value addend = other.parameter(DType::f32, {4, 6});
   const Value narrow = other.convert(other.binary(Op::add, product(other, y, v), addend), DType::f16);
-  const Graph call = calls_of(*other.finish({narrow})).at(0);
+  const Graph call = test::calls_of(*other.finish({narrow})).at(0);
   const auto matmul = describe_matmul(call);
   ASSERT_FALSE(matmul.ok());
   EXPECT_THAT(matmul.error().message, HasSubstr("into f16 with unlike types"));
@@ -312,7 +285,7 @@ TEST(StridedMatmul, RandomDotsAreDescribedOrRefusedWithAReason) {
   int described = 0, refused = 0;
   for (int i = 0; i < 400; ++i) {
     SCOPED_TRACE(i);
-    for (const Graph& call : calls_of(random_dot(random))) {
+    for (const Graph& call : test::calls_of(random_dot(random))) {
       if (const auto matmul = describe_matmul(call); !matmul) {
         ++refused;
         EXPECT_EQ(matmul.error().kind, ErrorKind::unsupported);
