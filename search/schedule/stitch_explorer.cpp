@@ -84,11 +84,13 @@ bool outgrows_block(const kernel::GroupStructure& group, const DeviceSpec& devic
   return group.sweep_count > 1 && bytes > device.shared_per_block;
 }
 
-/// Whether the phases may be run by clusters that wait for one another: rows of the first outgrow a block, and each
-/// phase has one group, of which a cluster's blocks take a part each.
+/// Whether two phases may be run by clusters that wait for one another: rows of the first outgrow a block, and each
+/// phase has one group, of which a cluster's blocks take a part each. Of more phases the few clusters that a device
+/// holds would all have to run for any result to be seen, which is more than verification can do of a large kernel
+/// (profiler/verify/block_sample.h).
 bool suits_clusters(const kernel::KernelStructure& structure, const DeviceSpec& device) {
-  return std::ranges::all_of(structure.phases, [](const auto& phase) { return phase.groups.size() == 1; }) &&
-         outgrows_block(structure.phases[0].groups[0], device);
+  return structure.phases.size() == 2 && structure.phases[0].groups.size() == 1 &&
+         structure.phases[1].groups.size() == 1 && outgrows_block(structure.phases[0].groups[0], device);
 }
 
 /// The largest number of mappings per group whose combinations are no more than wanted.
