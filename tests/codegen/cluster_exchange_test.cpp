@@ -58,18 +58,6 @@ TEST(ClusterExchangeEmulated, ABufferIsFreeWhenTheOtherBlocksHaveReadIt) {
   }
 }
 
-/// Exponentials over their row's sum, and the mean of a number for each row.
-Result<graph::Graph> shares_and_mean(std::int64_t rows, std::int64_t columns) {
-  Builder b;
-  const graph::Dims dims{rows, columns};
-  const Value x = b.parameter(DType::f32, dims);
-  const Value e = b.unary(Op::exp, x);
-  const Value sum = b.reduce(ReduceKind::sum, e, {1});
-  const Value all = b.reduce(ReduceKind::sum, b.unary(Op::log, sum), {0});
-  return b.finish({b.binary(Op::divide, e, b.broadcast(sum, dims, {0})),
-                   b.binary(Op::multiply, all, b.filled(DType::f32, {}, 1.0 / static_cast<double>(rows)))});
-}
-
 /// Of one cluster nobody waits for another.
 bool waits_in_clusters(const kernel::KernelProgram& program) {
   return program.phases.size() > 1 && program.schedule.cluster > 1 && program.clusters() > 1;
