@@ -63,12 +63,10 @@ class Drafter {
   }
 
   /// Of a result that a scan's or sort's is, through reshapes: that of the scan, which has the same elements in the
-  /// same order. A scan is only ever stored, and would be stored twice; so would a scatter whose elements collect their
-  /// updates.
+  /// same order. A scan is only ever stored, and would be stored twice.
   [[nodiscard]] Value stored_as(Value result) const {
     const Value value = graph::without_reshapes(graph_, result);
-    const bool collects = graph_.node(value.node).op == Op::scatter && !adds_atomically(graph_, value.node);
-    return walks_lines(graph_.node(value.node).op) || collects ? value : result;
+    return walks_lines(graph_.node(value.node).op) ? value : result;
   }
 
   /// The kernel's results that a value is.

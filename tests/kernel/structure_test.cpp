@@ -7,7 +7,6 @@
 
 #include <functional>
 
-#include "kernel/rewrite/sorted_updates.h"
 #include "tests/kernel/example_graphs.h"
 
 namespace stitch::kernel::test {
@@ -235,11 +234,6 @@ std::vector<Example> examples() {
        },
        {},
        "[4096 8 1024] scatter/2:0@0"},
-      // Each place finds its own among those that are sorted, however many; it is stored as what it is reshaped to.
-      {"many_that_are_sorted",
-       [] { return *sort_updates(scattered(4096, 8, 1024), 256); },
-       {},
-       "[4 256] sort/1:s0:s1@0 | [4096 8 1024] scatter/2:0@0"},
       {"many_maxima_of_f32",
        [] { return scattered(4096, 8, 1024, DType::f32, ReduceKind::max); },
        {},
