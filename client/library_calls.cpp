@@ -3,6 +3,21 @@
 #include <algorithm>
 
 namespace stitch::client {
+namespace {
+
+/// Loads a library when it is first needed; where there is none, that is found out once.
+template <class Library>
+Status load_once(std::unique_ptr<Library>& library, std::optional<Error>& why_none,
+                 const std::shared_ptr<const CudaContext>& context, const std::vector<std::string>& files) {
+  if (library) return {};
+  if (why_none) return *why_none;
+  auto opened = Library::open(context, files);
+  if (!opened) return why_none.emplace(opened.error());
+  library = *std::move(opened);
+  return {};
+}
+
+}  // namespace
 
 Status LibraryCalls::prepare(const std::vector<api::ProgramCall>& calls) {
   for (const api::ProgramCall& call : calls) {
@@ -37,17 +52,13 @@ Result<LibraryCalls::Computed> LibraryCalls::prepare(const graph::Graph& call) {
 }
 
 Result<LibraryCalls::Computed> LibraryCalls::prepare_matmul(const graph::StridedMatmul& matmul) {
-  if (!matmuls_) {
-    STITCH_ASSIGN(matmuls_, MatmulLibrary::open(context_, libraries_.cublas_lt));
-  }
+  STITCH_TRY(load_once(matmuls_, no_matmuls_, context_, libraries_.cublas_lt));
   STITCH_ASSIGN(const int number, matmuls_->prepare(matmul));
   return Computed{Computed::By::matmuls, number};
 }
 
 Result<LibraryCalls::Computed> LibraryCalls::prepare_convolution(const graph::StridedConvolution& convolution) {
-  if (!convolutions_) {
-    STITCH_ASSIGN(convolutions_, ConvolutionLibrary::open(context_, libraries_.cudnn));
-  }
+  STITCH_TRY(load_once(convolutions_, no_convolutions_, context_, libraries_.cudnn));
   STITCH_ASSIGN(const int number, convolutions_->prepare(convolution));
   return Computed{Computed::By::convolutions, number};
 }

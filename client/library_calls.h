@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -50,9 +51,10 @@ class LibraryCalls {
 
   std::shared_ptr<const CudaContext> context_;
   StreamLibraries libraries_;
-  std::unique_ptr<MatmulLibrary> matmuls_;            ///< null: nobody needed it, or there is none
-  std::unique_ptr<ConvolutionLibrary> convolutions_;  ///< likewise
-  std::vector<Computed> computed_;                    ///< per call
+  std::unique_ptr<MatmulLibrary> matmuls_;             ///< null: nobody needed it, or there is none
+  std::unique_ptr<ConvolutionLibrary> convolutions_;   ///< likewise
+  std::optional<Error> no_matmuls_, no_convolutions_;  ///< why there is none: nobody tries to load it again
+  std::vector<Computed> computed_;                     ///< per call
   std::vector<DeviceCall> calls_;
   DeviceMemory workspace_;
 };

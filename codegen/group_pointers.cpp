@@ -52,8 +52,8 @@ std::vector<GroupPointers::Pointer> GroupPointers::parameters() const {
   return parameters;
 }
 
-const std::string& GroupPointers::name(const Buffer& buffer) const {
-  return std::ranges::find(pointers_, buffer, &Pointer::buffer)->name;
+const GroupPointers::Pointer& GroupPointers::of(const Buffer& buffer) const {
+  return *std::ranges::find(pointers_, buffer, &Pointer::buffer);
 }
 
 }  // namespace stitch::codegen

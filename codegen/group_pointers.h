@@ -25,10 +25,13 @@ class GroupPointers {
   };
   /// Those that a function of the group's code has to be given; tables are there for all.
   [[nodiscard]] std::vector<Pointer> parameters() const;
-  [[nodiscard]] const std::string& name(const kernel::Buffer& buffer) const;
+  [[nodiscard]] const std::string& name(const kernel::Buffer& buffer) const { return of(buffer).name; }
+  /// Pointer::overlaps
+  [[nodiscard]] bool overlaps(const kernel::Buffer& buffer) const { return of(buffer).overlaps; }
 
  private:
   void add(const kernel::Buffer& buffer, graph::DType dtype);
+  [[nodiscard]] const Pointer& of(const kernel::Buffer& buffer) const;
 
   const std::span<const kernel::Buffer> overlapping_;
   std::vector<Pointer> pointers_;

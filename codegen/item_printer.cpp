@@ -163,10 +163,10 @@ std::string_view ItemPrinter::caching(const Item& item) const {
   }
   switch (item.buffer.kind) {
     case kernel::Buffer::Kind::table: return "Cached::plain";
-    case kernel::Buffer::Kind::input: {
-      const bool written = std::ranges::find(scope_.frame.overlapping, item.buffer) != scope_.frame.overlapping.end();
-      return written || scope_.frame.residence.is_resident(item.buffer) ? "Cached::plain" : "Cached::streamed";
-    }
+    case kernel::Buffer::Kind::input:
+      return scope_.pointers.overlaps(item.buffer) || scope_.frame.residence.is_resident(item.buffer)
+                 ? "Cached::plain"
+                 : "Cached::streamed";
     case kernel::Buffer::Kind::output:
     case kernel::Buffer::Kind::scratch: break;
   }

@@ -37,6 +37,10 @@ Dims counted(std::int64_t count, std::int64_t first = 0) {
   return dims;
 }
 
+std::int64_t power_from(std::int64_t count) {
+  return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(count)));
+}
+
 /// A scatter of whole rows to places that its operand's first dimensions number.
 struct Rows {
   Dims extents;              ///< of the dimensions that places are numbered by
@@ -129,8 +133,7 @@ class UpdateSorting {
   }
 
   Value sorted(const Node& node, const Rows& rows) {
-    const auto fitting = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(rows.updates)));
-    const std::int64_t line = std::min(line_, fitting), lines = (rows.updates + line - 1) / line;
+    const std::int64_t line = std::min(line_, power_from(rows.updates)), lines = (rows.updates + line - 1) / line;
     const Dims all = {lines * line}, by_line = {lines, line};
     Value key = keys(node, rows);
     if (all[0] > rows.updates) {
@@ -177,11 +180,9 @@ std::vector<std::int64_t> sorted_lines_of(const Graph& kernel) {
   for (NodeId id = 0; id < kernel.size(); ++id) {
     const std::optional<Rows> rows = rows_of(kernel, id);
     if (!rows) continue;
-    const auto ceil = [](std::int64_t count) {
-      return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(count)));
-    };
-    lines.insert(std::min(ceil(rows->updates), most_sorted_line));
-    lines.insert(std::clamp(ceil((rows->updates + lines_of_warp - 1) / lines_of_warp), least_line, most_sorted_line));
+    lines.insert(std::min(power_from(rows->updates), most_sorted_line));
+    lines.insert(
+        std::clamp(power_from((rows->updates + lines_of_warp - 1) / lines_of_warp), least_line, most_sorted_line));
   }
   return {lines.begin(), lines.end()};
 }

@@ -34,15 +34,17 @@ Result<KernelBuffers> KernelBuffers::allocate(Session& session, const graph::Gra
     STITCH_ASSIGN(const auto buffer, session.allocate(fmt::format("result {}", i), bytes, fill, Access::read_write));
     buffers.outputs_.push_back(buffer);
   }
+  buffers.inputs_in_place_ = buffers.inputs_;
+  buffers.outputs_in_place_ = buffers.outputs_;
   for (const kernel::InPlace& pair : kernel.in_place) {
-    if (buffers.shared(&kernel::InPlace::input, pair.input) || buffers.shared(&kernel::InPlace::output, pair.output))
-      continue;
+    BufferHandle &input = buffers.inputs_in_place_[pair.input], &output = buffers.outputs_in_place_[pair.output];
+    if (input.id != buffers.inputs_[pair.input].id || output.id != buffers.outputs_[pair.output].id) continue;
     const std::int64_t bytes = graph.type(graph.results()[pair.output]).bytes();
     STITCH_ASSIGN(const auto buffer,
                   session.allocate(fmt::format("result {} over parameter {}", pair.output, pair.input), bytes,
                                    sources[pair.input].filler(), Access::read_write));
-    buffers.in_place_.push_back(pair);
     buffers.shared_.push_back(buffer);
+    input = output = buffer;
   }
   for (std::size_t i = 0; i < kernel.scratch.size(); ++i) {
     const Fill fill = kernel.scratch[i].zeroed ? Fill(Zero{}) : Fill(Poison{});
@@ -59,21 +61,9 @@ KernelBuffers::~KernelBuffers() {
   }
 }
 
-std::optional<BufferHandle> KernelBuffers::shared(int kernel::InPlace::*side, std::size_t number) const {
-  for (std::size_t i = 0; i < in_place_.size(); ++i) {
-    if (static_cast<std::size_t>(in_place_[i].*side) == number) return shared_[i];
-  }
-  return std::nullopt;
-}
-
-BufferHandle KernelBuffers::output(std::size_t i) const {
-  return shared(&kernel::InPlace::output, i).value_or(outputs_[i]);
-}
-
 std::vector<LaunchValue> KernelBuffers::arguments(bool in_place) const {
-  const auto input = [&](std::size_t i) {
-    return in_place ? shared(&kernel::InPlace::input, i).value_or(inputs_[i]) : inputs_[i];
-  };
+  const std::vector<BufferHandle>&inputs = in_place ? inputs_in_place_ : inputs_,
+        &outputs = in_place ? outputs_in_place_ : outputs_;
   std::vector<LaunchValue> values;
   for (const codegen::Argument& argument : kernel_.arguments) {
     if (argument.kind == codegen::Argument::Kind::integer) {
@@ -82,8 +72,8 @@ std::vector<LaunchValue> KernelBuffers::arguments(bool in_place) const {
     }
     const std::size_t number = argument.buffer.number;
     switch (argument.buffer.kind) {
-      case kernel::Buffer::Kind::input: values.emplace_back(input(number)); break;
-      case kernel::Buffer::Kind::output: values.emplace_back(in_place ? output(number) : outputs_[number]); break;
+      case kernel::Buffer::Kind::input: values.emplace_back(inputs[number]); break;
+      case kernel::Buffer::Kind::output: values.emplace_back(outputs[number]); break;
       case kernel::Buffer::Kind::scratch: values.emplace_back(scratch_[number]); break;
       case kernel::Buffer::Kind::table: assert(false && "a constant's table is part of the kernel"); break;
     }

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <optional>
 #include <vector>
 
 #include "base/result.h"
@@ -33,7 +32,7 @@ class KernelBuffers {
   [[nodiscard]] std::vector<LaunchValue> arguments(bool in_place) const;
   [[nodiscard]] LaunchShape shape() const;
   /// What a launch in place writes.
-  [[nodiscard]] BufferHandle output(std::size_t i) const;
+  [[nodiscard]] BufferHandle output(std::size_t i) const { return outputs_in_place_[i]; }
   [[nodiscard]] BufferHandle scratch(std::size_t i) const { return scratch_[i]; }
 
  private:
@@ -41,11 +40,8 @@ class KernelBuffers {
 
   Session& session_;
   const codegen::GeneratedKernel& kernel_;
-  [[nodiscard]] std::optional<BufferHandle> shared(int kernel::InPlace::*side, std::size_t number) const;
-
-  std::vector<BufferHandle> inputs_, outputs_, scratch_;  ///< empty once moved from
-  std::vector<kernel::InPlace> in_place_;                 ///< of those that the kernel allows, each number once
-  std::vector<BufferHandle> shared_;                      ///< by pair of in_place_
+  std::vector<BufferHandle> inputs_, outputs_, scratch_, shared_;  ///< all there are; empty once moved from
+  std::vector<BufferHandle> inputs_in_place_, outputs_in_place_;   ///< the same, but those of shared_ in both
 };
 
 }  // namespace stitch::profiler

@@ -198,16 +198,15 @@ def in_place(graph: torch.fx.Graph, targets: list, keeps_order: bool) -> dict:
 
 def write_back(targets: list, values: list, size: int) -> None:
     """`size`: of the values, in bytes."""
-    there = [target.data_ptr() == value.data_ptr() for target, value in zip(targets, values, strict=True)]
-    if any(there):
-        written = [target for target, is_there in zip(targets, there, strict=True) if is_there]
+    pairs = list(zip(targets, values, strict=True))
+    written = [target for target, value in pairs if target.data_ptr() == value.data_ptr()]
+    if written:
         # As a copy would tell autograd, which looks whether what it saved is still what it was.
         torch.autograd.graph.increment_version([target for target in written if not target.is_inference()])
         size -= sum(target.nbytes for target in written)
-        targets = [target for target, is_there in zip(targets, there, strict=True) if not is_there]
-        values = [value for value, is_there in zip(values, there, strict=True) if not is_there]
-    if targets:
-        torch._foreach_copy_(targets, values)
+        pairs = [(target, value) for target, value in pairs if target.data_ptr() != value.data_ptr()]
+    if pairs:
+        torch._foreach_copy_(*map(list, zip(*pairs, strict=True)))
     _report.count("updated_bytes", size)
 
 
