@@ -186,7 +186,8 @@ TEST(SortedUpdateKernelsEmulated, ComputeWhatTheyScatter) {
       graph, {uneven(DType::bf16, 512 * 40, 1), places_of({"", 90, 512, 1, 256}), uneven(DType::f32, 512, 2)}, 3);
 }
 
-// Places by two indices: the result is stored where it belongs, in the phase that combines.
+// Places by two indices: the rows of places that the runs are combined for go back to their dimensions in a phase of
+// their own.
 TEST(SortedUpdateKernelsEmulated, NumberPlacesOfSeveralDimensions) {
   for (const DType index : {DType::s32, DType::s64}) {
     Builder b;
@@ -198,7 +199,7 @@ TEST(SortedUpdateKernelsEmulated, NumberPlacesOfSeveralDimensions) {
     std::vector<double> places(1400);
     for (double& place : places) place = static_cast<double>(random.below(34)) - 2;
     expect_sorted_is_right(graph, {uneven(DType::f32, 1800, 1), bytes_of(index, places), uneven(DType::f32, 2100, 2)},
-                           2);
+                           3);
   }
 }
 
