@@ -119,26 +119,6 @@ std::vector<Sha256> code_of(const Plan& plan, CodeInside which) {
   return code;
 }
 
-std::vector<InPlace> in_place_of(const Program& program) {
-  const ProgramRegion& region = program.regions[0];
-  if (program.regions.size() != 1 || region.steps.size() != 1) return {};
-  const ProgramStep& step = region.steps[0];
-  const auto* work = std::get_if<FragmentStep>(&step.work);
-  if (work == nullptr || !program.fragments[work->fragment].plan) return {};
-  const auto place_of = [](const std::vector<int>& ports, int value) {
-    return std::ranges::find(ports, value) - ports.begin();
-  };
-  std::vector<InPlace> pairs;
-  for (const InPlace& pair : program.fragments[work->fragment].plan->in_place) {
-    const InPlace of_program{place_of(region.parameters, step.parameters[pair.parameter]),
-                             place_of(region.results, step.results[pair.result])};
-    const bool both =
-        of_program.parameter < std::ssize(region.parameters) && of_program.result < std::ssize(region.results);
-    if (both) pairs.push_back(of_program);
-  }
-  return pairs;
-}
-
 Hash128 identity_of(const Program& program) {
   // As JSON, in which names that are not UTF-8 are mended: they are mended once and for all.
   Writer writer;

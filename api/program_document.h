@@ -153,10 +153,6 @@ std::optional<CodeInside> code_inside(std::string_view word);
 /// The code that the plan's launches name, in their order, each once: for a launch the cubin, then the PTX.
 std::vector<Sha256> code_of(const Plan& plan, CodeInside which = CodeInside::all);
 
-/// Which results of a program of one fragment may lie where its parameters do, as the fragment's plan allows; none of
-/// any other program.
-std::vector<InPlace> in_place_of(const Program& program);
-
 /// The id that a program has by its contents.
 Hash128 identity_of(const Program& program);
 

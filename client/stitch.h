@@ -23,7 +23,7 @@ extern "C" {
 #endif
 
 /* Rises when something is added; functions are never changed or removed within a major version of the library. */
-#define STITCH_API_VERSION 4
+#define STITCH_API_VERSION 5
 
 /* Any int may come from C: in C++ the type must have room for it. */
 #ifdef __cplusplus
@@ -104,6 +104,12 @@ STITCH_API size_t stitch_plan_result_count(const stitch_plan* plan);
 STITCH_API int64_t stitch_plan_parameter_bytes(const stitch_plan* plan, size_t index);
 STITCH_API int64_t stitch_plan_result_bytes(const stitch_plan* plan, size_t index);
 
+/* Which results may be written where parameters lie, any of these pairs at once, each parameter and each result once:
+ * of plans under "in_place", and valid for as long as the plan is there. An index out of range is
+ * STITCH_INVALID_ARGUMENT. (Since version 5.) */
+STITCH_API size_t stitch_plan_in_place_count(const stitch_plan* plan);
+STITCH_API stitch_code stitch_plan_in_place(const stitch_plan* plan, size_t index, size_t* parameter, size_t* result);
+
 typedef struct stitch_plan_info {
   size_t size;             /* sizeof(stitch_plan_info), set by the caller: later versions add fields at the end */
   char id[33];             /* hexadecimal */
@@ -147,6 +153,11 @@ STITCH_API stitch_code stitch_program_open(const void* document, size_t size, st
 STITCH_API stitch_code stitch_program_fetch(stitch_client* client, const char* name, const void* model, size_t size,
                                             const char* products, stitch_device device, int ordinal,
                                             int64_t deadline_ms, stitch_program** program);
+/* The same under constraints, as of stitch_plan_fetch_under. (Since version 5.) */
+STITCH_API stitch_code stitch_program_fetch_under(stitch_client* client, const char* name, const void* model,
+                                                  size_t size, const char* products, stitch_device device, int ordinal,
+                                                  const char* constraints, int64_t deadline_ms,
+                                                  stitch_program** program);
 STITCH_API void stitch_program_release(stitch_program* program);
 
 /* Inputs (weights among them) and outputs, in the model's order; an index out of range has 0 bytes and the name "".
@@ -157,6 +168,12 @@ STITCH_API int64_t stitch_program_input_bytes(const stitch_program* program, siz
 STITCH_API int64_t stitch_program_output_bytes(const stitch_program* program, size_t index);
 STITCH_API const char* stitch_program_input_name(const stitch_program* program, size_t index);
 STITCH_API const char* stitch_program_output_name(const stitch_program* program, size_t index);
+
+/* Which outputs stitch_program_launch may be told to write where inputs lie, as of stitch_plan_in_place: where whoever
+ * reads the input comes before whoever writes the output. (Since version 5.) */
+STITCH_API size_t stitch_program_in_place_count(const stitch_program* program);
+STITCH_API stitch_code stitch_program_in_place(const stitch_program* program, size_t index, size_t* input,
+                                               size_t* output);
 
 typedef struct stitch_program_info {
   size_t size;             /* sizeof(stitch_program_info), set by the caller */

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "api/program_in_place.h"
 #include "base/version.h"
 #include "client/client.h"
 #include "client/open_executor.h"
@@ -25,11 +26,13 @@ struct stitch_client {
 struct stitch_plan {
   stitch::client::OpenExecutor executor;
   std::vector<std::int64_t> parameter_bytes, result_bytes;
+  std::vector<stitch::api::InPlace> in_place;
   std::unique_ptr<stitch::client::PlanHandle> handle;  ///< last: its watcher uses the others
 };
 
 struct stitch_program {
   std::vector<std::int64_t> input_bytes, output_bytes;
+  std::vector<stitch::api::InPlace> in_place;
   std::unique_ptr<stitch::client::OpenProgram> program;
 };
 
@@ -70,6 +73,10 @@ stitch_code guarded(const std::function<Status()>& body) noexcept {
   } catch (...) {
     return STITCH_INTERNAL;
   }
+}
+
+stitch::Result<stitch::graph::Constraints> constraints_of(const char* words) {
+  return words == nullptr ? stitch::graph::Constraints{} : stitch::graph::parse_constraints(words);
 }
 
 Status need(const void* pointer, const char* name) {
@@ -124,12 +131,24 @@ std::vector<std::int64_t> bytes_of(const std::vector<stitch::graph::TensorType>&
   return bytes;
 }
 
+Status pair_at(const std::vector<stitch::api::InPlace>& pairs, std::size_t index, std::size_t* from, std::size_t* to) {
+  STITCH_TRY(need(from, "where the parameter is to be told"));
+  STITCH_TRY(need(to, "where the result is to be told"));
+  if (index >= pairs.size()) {
+    return make_error(ErrorKind::invalid_argument, "there is no pair {}; there are {}", index, pairs.size());
+  }
+  *from = static_cast<std::size_t>(pairs[index].parameter);
+  *to = static_cast<std::size_t>(pairs[index].result);
+  return {};
+}
+
 Status hand_over(stitch::Result<std::unique_ptr<stitch::client::OpenProgram>> opened, stitch_program** into) {
   if (!opened) return opened.error();
   auto program = std::make_unique<stitch_program>();
   program->program = *std::move(opened);
   program->input_bytes = bytes_of(program->program->inputs());
   program->output_bytes = bytes_of(program->program->outputs());
+  program->in_place = stitch::api::in_place_of(program->program->program());
   *into = program.release();
   return {};
 }
@@ -193,13 +212,12 @@ stitch_code stitch_plan_fetch_under(stitch_client* client, const void* fragment,
     stitch::client::FetchOptions options;
     options.deadline_ms = deadline_ms;
     options.name = graph.name;
-    if (constraints != nullptr) {
-      STITCH_ASSIGN(options.constraints, stitch::graph::parse_constraints(constraints));
-    }
+    STITCH_ASSIGN(options.constraints, constraints_of(constraints));
     STITCH_ASSIGN(fetched->handle, stitch::client::PlanHandle::fetch(*client->client, *fetched->executor.executor,
                                                                      std::move(graph), std::move(options)));
     fetched->parameter_bytes = bytes_of(fetched->handle->parameters());
     fetched->result_bytes = bytes_of(fetched->handle->results());
+    fetched->in_place = fetched->handle->in_place();
     *plan = fetched.release();
     return {};
   });
@@ -216,6 +234,14 @@ int64_t stitch_plan_parameter_bytes(const stitch_plan* plan, size_t index) {
 }
 int64_t stitch_plan_result_bytes(const stitch_plan* plan, size_t index) {
   return index < stitch_plan_result_count(plan) ? plan->result_bytes[index] : 0;
+}
+
+size_t stitch_plan_in_place_count(const stitch_plan* plan) { return plan == nullptr ? 0 : plan->in_place.size(); }
+stitch_code stitch_plan_in_place(const stitch_plan* plan, size_t index, size_t* parameter, size_t* result) {
+  return guarded([&]() -> Status {
+    STITCH_TRY(need(plan, "plan"));
+    return pair_at(plan->in_place, index, parameter, result);
+  });
 }
 
 stitch_code stitch_plan_get_info(const stitch_plan* plan, stitch_plan_info* info) {
@@ -290,6 +316,13 @@ stitch_code stitch_program_open(const void* document, size_t size, stitch_device
 stitch_code stitch_program_fetch(stitch_client* client, const char* name, const void* model, size_t size,
                                  const char* products, stitch_device device, int ordinal, int64_t deadline_ms,
                                  stitch_program** program) {
+  return stitch_program_fetch_under(client, name, model, size, products, device, ordinal, nullptr, deadline_ms,
+                                    program);
+}
+
+stitch_code stitch_program_fetch_under(stitch_client* client, const char* name, const void* model, size_t size,
+                                       const char* products, stitch_device device, int ordinal, const char* constraints,
+                                       int64_t deadline_ms, stitch_program** program) {
   return guarded([&]() -> Status {
     STITCH_TRY(need(client, "client"));
     STITCH_TRY(need(name, "name"));
@@ -303,6 +336,7 @@ stitch_code stitch_program_fetch(stitch_client* client, const char* name, const 
     options.name = name;
     options.device = executor.executor->traits();
     if (products != nullptr) options.products = products;
+    STITCH_ASSIGN(options.constraints, constraints_of(constraints));
     STITCH_ASSIGN(auto made, client->client->make_program(std::string(static_cast<const char*>(model), size), options));
     return hand_over(stitch::client::OpenProgram::open(std::move(made), std::move(executor)), program);
   });
@@ -329,6 +363,16 @@ const char* stitch_program_input_name(const stitch_program* program, size_t inde
 const char* stitch_program_output_name(const stitch_program* program, size_t index) {
   if (index >= stitch_program_output_count(program)) return "";
   return program->program->program().results[index].name.c_str();
+}
+
+size_t stitch_program_in_place_count(const stitch_program* program) {
+  return program == nullptr ? 0 : program->in_place.size();
+}
+stitch_code stitch_program_in_place(const stitch_program* program, size_t index, size_t* input, size_t* output) {
+  return guarded([&]() -> Status {
+    STITCH_TRY(need(program, "program"));
+    return pair_at(program->in_place, index, input, output);
+  });
 }
 
 stitch_code stitch_program_get_info(const stitch_program* program, stitch_program_info* info) {

@@ -24,6 +24,17 @@ std::string identifier(std::string_view text) {
   return out;
 }
 
+/// The value of an index, of its text.
+std::string place(const Item& item, const std::string& text) {
+  return fmt::format("static_cast<{}>({})", compute_type(item.dtype), text);
+}
+
+/// Whether an operator takes its first operand apart.
+bool takes_bits(const Item& item) {
+  const bool shifts = item.op == graph::Op::shift_right_logical || item.op == graph::Op::bit_and;
+  return item.kind == Item::Kind::compute && shifts;
+}
+
 }  // namespace
 
 bool ItemPrinter::is_arg_reduce(int anchor) const {
@@ -132,21 +143,38 @@ std::string ItemPrinter::in_range(const Item& item, bool element) const {
   return "true";
 }
 
+bool ItemPrinter::is_wide(const Item& place) const {
+  return program_.pool().high(place.index) >= int_limit || scope_.frame.runtime_extent;
+}
+
+bool ItemPrinter::is_aligned_place(const Item& item) const {
+  const int axis = scope_.group.mapping.vector_axis;
+  if (item.kind != Item::Kind::index || !axes_.has_vector(item.axes) || scope_.group.is_shifted(axis)) return false;
+  const kernel::IndexPool::Run run =
+      program_.pool().run(item.index, program_.axes().variables[axis], axes_.vector_extent());
+  return run.regular && run.step == 1 && run.aligned;
+}
+
+// Of a sum the compiler does not see that neighbours' upper bits are the same, by which they share random bits.
+std::string ItemPrinter::joined_place(const Item& item) const {
+  return place(item, index(item.index, false, is_wide(item)) + " | v");
+}
+
 std::string ItemPrinter::expression_of(ItemId id, bool element) const {
   const Item& item = program_.at(id);
   switch (item.kind) {
     case Item::Kind::literal: return literal(item.dtype, item.bits);
-    case Item::Kind::index: {
-      const bool wide = program_.pool().high(item.index) >= int_limit || scope_.frame.runtime_extent;
-      return fmt::format("static_cast<{}>({})", compute_type(item.dtype), index(item.index, element, wide));
-    }
+    case Item::Kind::index: return place(item, index(item.index, element, is_wide(item)));
     case Item::Kind::in_range: return in_range(item, element);
     case Item::Kind::load: return scalar_load(item, element);
     case Item::Kind::reduced: return value(id, element);
     default: break;
   }
   std::vector<std::string> operands;
-  for (const ItemId operand : item.operands) operands.push_back(value(operand, element));
+  for (const ItemId operand : item.operands) {
+    const bool joined = element && takes_bits(item) && is_aligned_place(program_.at(operand));
+    operands.push_back(joined ? joined_place(program_.at(operand)) : value(operand, element));
+  }
   // Which quotients must be rounded depends on who reads them in this kernel.
   const bool all_rounded = scope_.graph.constraints.rounds_each() && item.kind == Item::Kind::compute &&
                            item.op == graph::Op::divide && graph::is_floating(item.dtype);

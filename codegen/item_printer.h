@@ -60,6 +60,11 @@ class ItemPrinter {
   /// One element, zero where the guard or the axes' ranges do not hold.
   [[nodiscard]] std::string scalar_load(const kernel::Item& item, bool element) const;
   [[nodiscard]] std::string clamped(kernel::Index dynamic, bool element, bool wide) const;
+  /// Whether an index's value takes 64 bits.
+  [[nodiscard]] bool is_wide(const kernel::Item& place) const;
+  /// Whether an item is the number of an element of a vector, whose first one's is a multiple of how many there are.
+  [[nodiscard]] bool is_aligned_place(const kernel::Item& item) const;
+  [[nodiscard]] std::string joined_place(const kernel::Item& item) const;
 
   const GroupScope& scope_;
   const AxisPrinter axes_;

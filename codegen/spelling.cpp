@@ -172,6 +172,7 @@ std::string expression(const kernel::Item& item, DType from, const std::vector<s
     case Op::threefry2x32:
       return fmt::format("threefry2x32({}, {}, {}, {}).{}", x[0], x[1], x[2], x[3],
                          item.origin.result == 0 ? "first" : "second");
+    case Op::philox4x32: return fmt::format("philox4x32({}).word[{}]", fmt::join(x, ", "), item.origin.result);
     default: return unary(item.op, from, item.dtype, x[0]);
   }
 }

@@ -34,6 +34,7 @@ double integer_cost(const Item& item) {
   const double words = graph::byte_size(item.dtype) == 8 ? 2 : 1;
   switch (item.op) {
     case Op::threefry2x32: return 51;  // of its 69 instructions; the other 18 are additions by multiply-add
+    case Op::philox4x32: return 20;    // of its 42; the others are multiply-adds
     case Op::bit_not:
     case Op::bit_and:
     case Op::bit_or:

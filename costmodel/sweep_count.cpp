@@ -105,18 +105,47 @@ class SweepCounter {
     if (ahead) ahead_ += bytes;
   }
 
-  /// The second word of random bits comes with the first one.
+  /// Further words of random bits come with the first one.
   [[nodiscard]] bool computes_with_another(const Item& item) const {
-    if (item.kind != Item::Kind::compute || item.op != Op::threefry2x32 || item.origin.result == 0) return false;
+    if (item.kind != Item::Kind::compute || !graph::makes_random_bits(item.op)) return false;
     return std::any_of(sweep_.body.begin(), sweep_.body.end(), [&](ItemId id) {
       const Item& other = counted_.program.at(id);
-      return other.kind == Item::Kind::compute && other.op == Op::threefry2x32 && other.origin.result == 0 &&
-             other.operands == item.operands;
+      return other.kind == Item::Kind::compute && other.op == item.op && other.operands == item.operands &&
+             other.origin.result < item.origin.result;
     });
+  }
+
+  /// Blocks of random bits that a thread computes for each element: neighbours of a vector whose block's number is
+  /// their own one shifted share it, which the compiler finds (seen in SASS of CUDA 13.0).
+  [[nodiscard]] double blocks_of_element(const Item& item) const {
+    double blocks = 1;
+    for (const int a : item.axes) {
+      const std::int64_t vector = group_.extent(a, Level::vector);
+      std::int64_t shared = vector;
+      for (const ItemId id : item.operands) {
+        const Item& operand = counted_.program.at(id);
+        if (operand.axes.contains(a)) shared = std::min(shared, neighbours_in_block(operand, a, vector));
+      }
+      blocks /= static_cast<double>(shared);
+    }
+    return blocks;
+  }
+
+  /// Elements of a vector along an axis for which i >> s is one number.
+  [[nodiscard]] std::int64_t neighbours_in_block(const Item& number, int axis, std::int64_t vector) const {
+    if (number.kind != Item::Kind::compute || number.op != Op::shift_right_logical) return 1;
+    const Item& place = counted_.program.at(number.operands[0]);
+    const Item& by = counted_.program.at(number.operands[1]);
+    if (place.kind != Item::Kind::index || by.kind != Item::Kind::literal || by.bits >= 16) return 1;
+    const std::int64_t width = std::min(vector, std::int64_t{1} << by.bits);
+    const kernel::Index variable = counted_.program.axes().variables[axis];
+    const kernel::IndexPool::Run run = counted_.program.pool().run(place.index, variable, width);
+    return run.regular && run.step == 1 && run.aligned ? width : 1;
   }
 
   void count_operation(const Item& item, double times) {
     if (computes_with_another(item)) return;
+    if (item.kind == Item::Kind::compute && graph::makes_random_bits(item.op)) times *= blocks_of_element(item);
     const bool computes = item.kind == Item::Kind::compute;
     const double executions = counted_.warps * times;
     const double cost = operation_cost(item);
@@ -128,7 +157,7 @@ class SweepCounter {
       features_.index_instructions += executions * cost;
     body_ += times * cost;
     if (computes && graph::info(item.op).cost == graph::OpCost::expensive && item.op != Op::divide &&
-        item.op != Op::threefry2x32) {
+        !graph::makes_random_bits(item.op)) {
       features_.special_instructions += executions;
     }
   }

@@ -233,7 +233,7 @@ class Extractor {
       const bool moves = node.op == Op::broadcast || node.op == Op::reshape || node.op == Op::pad ||
                          node.op == Op::constant || node.op == Op::iota;
       if (!moves && info(node.op).category != OpCategory::elementwise) return std::nullopt;
-      if (node.op == Op::threefry2x32 || anew.cone.size() > most_operators) return std::nullopt;
+      if (makes_random_bits(node.op) || anew.cone.size() > most_operators) return std::nullopt;
       for (const Value operand : node.operands) {
         const Value stored = levels_.storage(operand);
         const bool small = graph_.type(operand).bytes() * 16 <= own;

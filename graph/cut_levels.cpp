@@ -168,7 +168,7 @@ void CutLevels::find_recomputable() {
     // fragment another one.
     const bool scalar = node.type().elements() == 1;
     if (scalar && small && own.size() <= recompute_leaves && bytes <= 64) cheap_[id] = true;
-    if (scalar && node.op == Op::threefry2x32) cheap_[id] = false;
+    if (scalar && makes_random_bits(node.op)) cheap_[id] = false;
   }
 }
 

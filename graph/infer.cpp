@@ -42,6 +42,9 @@ Result<Types> infer_elementwise(Op op, Operands operands, const Attributes& attr
     case Op::threefry2x32:
       if (result.dtype != DType::u32) return bad("operands are {}, not u32", to_string(result.dtype));
       return Types{result, result};
+    case Op::philox4x32:
+      if (result.dtype != DType::u32) return bad("operands are {}, not u32", to_string(result.dtype));
+      return Types{result, result, result, result};
     default: break;
   }
   return Types{result};

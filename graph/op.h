@@ -101,6 +101,8 @@ std::optional<Op> op_from_name(std::string_view name);
 bool takes(OpDomain domain, DType dtype);
 
 inline bool is_elementwise(Op op) { return info(op).category == OpCategory::elementwise; }
+/// Element-wise, with as many results as a block has words: all others have one.
+inline bool makes_random_bits(Op op) { return op == Op::threefry2x32 || op == Op::philox4x32; }
 
 /// Whether the operator, with this result, rounds numbers to integers, in whatever direction: a convert truncates.
 inline bool rounds_to_integer(Op op, DType result) {

@@ -128,3 +128,4 @@ STITCH_OP(nextafter, "nextafter",
 STITCH_OP(associative_scan, "associative-scan", other(OpCategory::reduction, 1, any_number))
 STITCH_OP(max_exp_sum, "max-exp-sum", reduction(Expensive, 1).takes(Floating).error(0.5))
 STITCH_OP(sort, "sort", other(OpCategory::reduction, 1, any_number))
+STITCH_OP(philox4x32, "philox4x32", light(6, Integer).costs(Expensive).instructions(42, 42))

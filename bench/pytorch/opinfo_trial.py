@@ -16,7 +16,7 @@ from torch.testing._internal.common_methods_invocations import op_db
 
 import stitch.torch
 
-OPTIONS = {"device": "emulated", "deadline_ms": 60_000, "improve": False}
+OPTIONS = {"device": "emulated", "deadline_ms": 60_000, "improve": False, "random": "eager"}
 
 # Whatever was in the memory is right.
 UNDEFINED = ("empty", "new_empty", "resize")

@@ -222,4 +222,22 @@ __device__ __forceinline__ Threefry threefry2x32(u32 key0, u32 key1, u32 x0, u32
   return {x0, x1};
 }
 
+// The 10-round philox-4x32 block function (Salmon et al., SC'11), with its key's words in the order of its counter's.
+struct Philox {
+  u32 word[4];
+};
+__device__ __forceinline__ Philox philox4x32(u32 key0, u32 key1, u32 x0, u32 x1, u32 x2, u32 x3) {
+#pragma unroll
+  for (int round = 0; round < 10; ++round) {
+    const u64 first = 0xd2511f53ull * x0, second = 0xcd9e8d57ull * x2;
+    x0 = static_cast<u32>(second >> 32) ^ x1 ^ key0;
+    x2 = static_cast<u32>(first >> 32) ^ x3 ^ key1;
+    x1 = static_cast<u32>(second);
+    x3 = static_cast<u32>(first);
+    key0 += 0x9e3779b9u;
+    key1 += 0xbb67ae85u;
+  }
+  return {{x0, x1, x2, x3}};
+}
+
 }  // namespace stitch

@@ -176,7 +176,8 @@ ValueRange RangeAnalysis::compute(const Rewriter& graph, const Node& node, std::
     case Op::shift_left:
     case Op::shift_right_logical:
     case Op::shift_right_arithmetic: return bitwise(graph, node);
-    case Op::threefry2x32: return range_of(dtype);
+    case Op::threefry2x32:
+    case Op::philox4x32: return range_of(dtype);
     default: return is_elementwise(node.op) ? arithmetic(graph, node) : range_of(dtype);
   }
 }

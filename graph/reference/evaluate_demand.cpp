@@ -12,7 +12,7 @@ bool has_index_operands(Op op) {
 }
 
 /// Results of one shape that are always computed together.
-bool results_together(Op op) { return op == Op::threefry2x32 || op == Op::arg_reduce || op == Op::max_exp_sum; }
+bool results_together(Op op) { return makes_random_bits(op) || op == Op::arg_reduce || op == Op::max_exp_sum; }
 
 }  // namespace
 

@@ -11,7 +11,7 @@
 namespace stitch::graph::reference {
 namespace {
 
-bool is_chunked(const Node& node) { return is_elementwise(node.op) && node.op != Op::threefry2x32; }
+bool is_chunked(const Node& node) { return is_elementwise(node.op) && !makes_random_bits(node.op); }
 
 Error located(const Graph& graph, NodeId id, const Error& error) {
   const Node& node = graph.node(id);
@@ -195,7 +195,8 @@ Status Evaluation::compute_node(NodeId id) {
     case Op::parameter: return compute_parameter(id);
     case Op::loop: return compute_loop(id);
     case Op::conditional: return compute_conditional(id);
-    case Op::threefry2x32: return compute_threefry(id);
+    case Op::threefry2x32:
+    case Op::philox4x32: return compute_random_bits(id);
     case Op::associative_scan: return compute_associative_scan(id);
     case Op::sort: return compute_sort(id);
     case Op::opaque:
@@ -347,8 +348,10 @@ namespace {
 
 std::uint32_t rotate_left(std::uint32_t x, unsigned by) { return x << by | x >> (32 - by); }
 
-/// Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC'11.
-void threefry2x32(std::uint32_t key0, std::uint32_t key1, std::uint32_t& x0, std::uint32_t& x1) {
+// Both by Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC'11: a block of words from a key, in place.
+
+void threefry2x32(std::uint32_t key0, std::uint32_t key1, std::span<std::uint32_t> x) {
+  std::uint32_t x0 = x[0], x1 = x[1];
   constexpr unsigned rotations[2][4] = {{13, 15, 26, 6}, {17, 29, 16, 24}};
   const std::uint32_t keys[3] = {key0, key1, key0 ^ key1 ^ 0x1BD11BDA};
   x0 += keys[0];
@@ -361,37 +364,57 @@ void threefry2x32(std::uint32_t key0, std::uint32_t key1, std::uint32_t& x0, std
     x0 += keys[(group + 1) % 3];
     x1 += keys[(group + 2) % 3] + group + 1;
   }
+  x[0] = x0;
+  x[1] = x1;
+}
+
+void philox4x32(std::uint32_t key0, std::uint32_t key1, std::span<std::uint32_t> x) {
+  for (int round = 0; round < 10; ++round) {
+    const std::uint64_t first = std::uint64_t{0xD2511F53} * x[0], second = std::uint64_t{0xCD9E8D57} * x[2];
+    x[0] = static_cast<std::uint32_t>(second >> 32) ^ x[1] ^ key0;
+    x[2] = static_cast<std::uint32_t>(first >> 32) ^ x[3] ^ key1;
+    x[1] = static_cast<std::uint32_t>(second);
+    x[3] = static_cast<std::uint32_t>(first);
+    key0 += 0x9E3779B9;
+    key1 += 0xBB67AE85;
+  }
 }
 
 }  // namespace
 
-Status Evaluation::compute_threefry(NodeId id) {
+Status Evaluation::compute_random_bits(NodeId id) {
+  const Node& node = graph_.node(id);
+  const std::size_t words = node.results.size(), operands = node.operands.size();
   const std::vector<Box> boxes(slot({id, 0}).region.boxes().begin(), slot({id, 0}).region.boxes().end());
   for (const Box& box : boxes) {
     const OpContext c = context(id, 0);
     std::vector<Block> in;
-    for (std::size_t i = 0; i < 4; ++i) {
+    for (std::size_t i = 0; i < operands; ++i) {
       STITCH_ASSIGN(Block block, c.operand(i, box));
       in.push_back(std::move(block));
     }
-    const bool exact = c.all_exact();
-    STITCH_ASSIGN(StorageRef first, c.make(DType::u32, box, exact));
-    STITCH_ASSIGN(StorageRef second, c.make(DType::u32, box, exact));
-    for (std::size_t i = 0; i < first->integers.size(); ++i) {
-      std::uint32_t words[4];
+    std::vector<StorageRef> out(words);
+    for (StorageRef& word : out) {
+      STITCH_ASSIGN(word, c.make(DType::u32, box, c.all_exact()));
+    }
+    for (std::size_t i = 0; i < out[0]->integers.size(); ++i) {
+      std::uint32_t given[6];
       double reach = 0;
-      for (std::size_t k = 0; k < 4; ++k) {
+      for (std::size_t k = 0; k < operands; ++k) {
         const std::size_t at = in[k].uniform ? 0 : i;
-        words[k] = static_cast<std::uint32_t>(in[k].data->integers[at]);
+        given[k] = static_cast<std::uint32_t>(in[k].data->integers[at]);
         if (!in[k].exact()) reach = std::max(reach, in[k].data->bounds[at]);
       }
-      threefry2x32(words[0], words[1], words[2], words[3]);
-      first->integers[i] = words[2];
-      second->integers[i] = words[3];
-      if (!first->bounds.empty()) first->bounds[i] = second->bounds[i] = reach > 0 ? unchecked : 0;
+      const std::span<std::uint32_t> counters(given + 2, words);
+      (node.op == Op::philox4x32 ? philox4x32 : threefry2x32)(given[0], given[1], counters);
+      for (std::size_t k = 0; k < words; ++k) {
+        out[k]->integers[i] = counters[k];
+        if (!out[k]->bounds.empty()) out[k]->bounds[i] = reach > 0 ? unchecked : 0;
+      }
     }
-    slot({id, 0}).blocks.push_back({DType::u32, box, std::move(first), false});
-    slot({id, 1}).blocks.push_back({DType::u32, box, std::move(second), false});
+    for (std::size_t k = 0; k < words; ++k) {
+      slot({id, static_cast<std::int32_t>(k)}).blocks.push_back({DType::u32, box, std::move(out[k]), false});
+    }
   }
   return {};
 }

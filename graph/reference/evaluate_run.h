@@ -81,7 +81,7 @@ class Evaluation {
   Status compute_parameter(NodeId id);
   Status compute_loop(NodeId id);
   Status compute_conditional(NodeId id);
-  Status compute_threefry(NodeId id);
+  Status compute_random_bits(NodeId id);
   Result<Block> compute_in_parts(NodeId id, const Box& box);
   Status compute_associative_scan(NodeId id);
   Status compute_sort(NodeId id);

@@ -7,8 +7,8 @@ namespace {
 
 using enum graph::Comparison;
 
-// In the order of their names. What is not here, matrix products, convolutions, attention and random numbers among it,
-// is PyTorch's.
+// In the order of their names. What is not here, matrix products, convolutions, attention and PyTorch's random numbers
+// among it, is PyTorch's.
 constexpr Rule rows[] = {
     {"aten._log_softmax.default", log_softmax},
     {"aten._softmax.default", softmax},
@@ -213,6 +213,7 @@ constexpr Rule rows[] = {
     {"prims.copy_strided.default", same},
     {"prims.fma.default", multiply_add},
     {"prims.iota.default", iota},
+    {"stitch.random_bits.default", random_bits},
 };
 static_assert(std::ranges::is_sorted(rows, {}, &Rule::op));
 

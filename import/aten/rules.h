@@ -128,6 +128,9 @@ Values ones(Call& c);
 Values arange(Call& c);
 Values iota(Call& c);
 
+// operators/random.cpp
+Values random_bits(Call& c);
+
 // operators/reduction.cpp
 Values sum(Call& c);
 Values mean(Call& c);

@@ -152,7 +152,7 @@ class ElementProgram::Compiler {
     if (node.op == Op::constant || node.op == Op::iota) return Origin{};
     if (node.op == Op::loop) return last_trip(place);
     Origin origin;
-    if (graph::is_elementwise(node.op) && node.op != Op::threefry2x32) {
+    if (graph::is_elementwise(node.op) && !graph::makes_random_bits(node.op)) {
       for (const graph::Value& operand : node.operands) origin.places.push_back({place.frame, {operand, index}});
       return origin;
     }

@@ -113,7 +113,7 @@ void GroupForming::find_needs(Draft& draft, const GroupBuilder& builder, std::ve
     }
     if (std::exchange(walked_[value.node], walk_) == walk_) continue;
     // Random bits take longer to compute than most values to load.
-    if (node.op == Op::threefry2x32 && large) draft.loads.insert(value.node);
+    if (graph::makes_random_bits(node.op) && large) draft.loads.insert(value.node);
     if (is_stored_only(node.op)) {
       blocked.push_back(missing(draft, value.node));
       continue;

@@ -87,12 +87,13 @@ void draw_bitcast(GraphDraft& draft) {
 
 void draw_random_bits(GraphDraft& draft) {
   const Value counter = draft.as(draft.any(), DType::u32);
+  const Op op = draft.one_in(2) ? Op::threefry2x32 : Op::philox4x32;
   std::vector<Value> operands;
-  for (int i = 0; i < 3; ++i) operands.push_back(draft.partner(counter));
+  for (int i = 1; i < graph::info(op).min_operands; ++i) operands.push_back(draft.partner(counter));
   operands.push_back(counter);
-  const Value bits = draft.builder().add(Op::threefry2x32, operands);
+  const Value bits = draft.builder().add(op, operands);
   draft.note(bits);
-  if (!draft.failed()) draft.note({bits.node, 1});
+  if (!draft.failed()) draft.note({bits.node, op == Op::threefry2x32 ? 1 : 3});
 }
 
 }  // namespace stitch::lab

@@ -14,7 +14,7 @@ void draw_select(GraphDraft& draft);
 void draw_clamp(GraphDraft& draft);
 void draw_convert(GraphDraft& draft);
 void draw_bitcast(GraphDraft& draft);
-void draw_random_bits(GraphDraft& draft);  ///< threefry2x32
+void draw_random_bits(GraphDraft& draft);  ///< threefry2x32, philox4x32
 
 // draw_layout.cpp
 void draw_iota(GraphDraft& draft);

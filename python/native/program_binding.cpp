@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "api/program_in_place.h"
 #include "api/program_lock.h"
 #include "client/open_program.h"
 #include "python/native/arrays.h"

@@ -188,6 +188,30 @@ for name, (function, shapes) in FUNCTIONS.items():
     call("cuGraphLaunch", executable, stream)
     compare()
 
+# A training step whose parameters are donated updates them where they are.
+def step(w, m, x):
+    m = 0.9 * m + jax.grad(lambda w: jnp.sum(jnp.tanh(x @ w) ** 2))(w)
+    return w - 0.1 * m, m
+
+ours = stitch.jax.jit(step, donate_argnums=(0, 1), fallback="error", improve=False, deadline_ms=600_000, server=sys.argv[1])
+shapes = [(16, 32), (16, 32), (8, 16)]
+exported = jax.export.export(ours, platforms=["cuda"], disabled_checks=[check])(
+    *[jax.ShapeDtypeStruct(shape, "float32") for shape in shapes])
+text = exported.mlir_module()
+attributes = {key: re.search(key + r' = "([^"]*)"', text).group(1).encode() for key in ("name", "package")}
+aliases = re.findall(r"output_tuple_indices = \[(\d)\],\s*operand_index = (\d)", text)
+assert sorted(aliases) == [("0", "0"), ("1", "1")], (aliases, text[:4000])
+arguments = [empty(shape, "float32") for shape in shapes]
+assert xla_calls("initialize", attributes, [], []) is None, said
+for argument in arguments:
+    argument[...] = random.standard_normal(argument.shape)
+for _ in range(2):
+    expected = step(*[jnp.array(a) for a in arguments])
+    assert xla_calls("execute", attributes, arguments, arguments[:2]) is None, said
+    call("cuCtxSynchronize")
+    for one, other in zip(arguments, expected):
+        numpy.testing.assert_allclose(one, other, rtol=2e-4, atol=2e-4)
+
 # A package that is damaged is an error of XLA's.
 wrong = {"name": b"0" * 64, "package": attributes["package"][:-400]}
 assert xla_calls("initialize", wrong, [], []) == 1 and said[0].startswith("stitch: "), said

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "api/program_in_place.h"
 #include "base/random.h"
 #include "base/subprocess.h"
 #include "client/client.h"
@@ -240,6 +241,35 @@ TEST_F(ClientDaemonTest, WhatMayLieInOnePlaceIsInTheFragmentsOrder) {
     ASSERT_TRUE(run.on(**plan).ok());
     run.expect_right(fragment);
   }
+}
+
+TEST_F(ClientDaemonTest, CIsToldWhatMayLieInOnePlace) {
+  stitch_client* client = nullptr;
+  ASSERT_EQ(stitch_client_open(server().c_str(), "", &client), STITCH_OK) << stitch_last_error();
+  const std::string fragment = graph::encode(tuning::samples::scaled_difference(256, true), graph::Encoding::cbor);
+  stitch_plan* plan = nullptr;
+  ASSERT_EQ(stitch_plan_fetch_under(client, fragment.data(), fragment.size(), STITCH_CBOR, STITCH_DEVICE_EMULATED, 0,
+                                    "in_place", 60'000, &plan),
+            STITCH_OK)
+      << stitch_last_error();
+  std::vector<std::pair<std::size_t, std::size_t>> pairs(stitch_plan_in_place_count(plan));
+  for (std::size_t i = 0; i < pairs.size(); ++i)
+    EXPECT_EQ(stitch_plan_in_place(plan, i, &pairs[i].first, &pairs[i].second), STITCH_OK);
+  EXPECT_THAT(pairs, testing::UnorderedElementsAre(testing::Pair(0, 1), testing::Pair(1, 1), testing::Pair(2, 1)));
+  std::size_t none = 0;
+  EXPECT_EQ(stitch_plan_in_place(plan, pairs.size(), &none, &none), STITCH_INVALID_ARGUMENT);
+  EXPECT_THAT(stitch_last_error(), HasSubstr("there is no pair 3; there are 3"));
+  stitch_plan_release(plan);
+
+  stitch_program* program = nullptr;
+  ASSERT_EQ(stitch_program_fetch_under(client, "difference", fragment.data(), fragment.size(), nullptr,
+                                       STITCH_DEVICE_EMULATED, 0, "in_place", 60'000, &program),
+            STITCH_OK)
+      << stitch_last_error();
+  EXPECT_EQ(stitch_program_in_place_count(program), 3U);
+  EXPECT_EQ(stitch_program_in_place(program, 0, &none, nullptr), STITCH_INVALID_ARGUMENT);
+  stitch_program_release(program);
+  stitch_client_close(client);
 }
 
 // Who relies on it that a result may lie where a parameter does can do so for as long as the handle is there.
@@ -576,6 +606,7 @@ TEST_F(ClientDaemonTest, TheCInterfaceFetchesRunsAndSwaps) {
             client_->plan(*Hash128::from_hex(info.id))->fragment)
       << "a plan of another key";
   stitch_plan_release(fixed);
+  EXPECT_EQ(stitch_plan_in_place_count(plan), 0U);
   stitch_plan_release(plan);
   stitch_client_close(client);
 }

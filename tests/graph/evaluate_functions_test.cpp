@@ -1,6 +1,7 @@
 // Functions that the evaluator computes itself, where no C function gives the value to compare with.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -84,6 +85,37 @@ TEST(NextAfterOfNan, IsNan) {
   EXPECT_TRUE(std::isnan(applied(Op::nextafter, DType::f16, {std::nan(""), 1})));
   EXPECT_TRUE(std::isnan(applied(Op::nextafter, DType::f32, {1, std::nan("")})));
   EXPECT_TRUE(std::isnan(applied(Op::nextafter, DType::f8e4m3, {infinity, 1})));  // which the type does not have
+}
+
+/// Random123's known answers (kat_vectors, philox4x32 with 10 rounds): key, counter, block.
+TEST(Philox, HasItsKnownAnswers) {
+  using Words = std::array<std::int64_t, 4>;
+  struct Known {
+    std::array<std::int64_t, 2> key;
+    Words counter, block;
+  };
+  constexpr std::int64_t ones = 0xffffffff;
+  for (const Known& known :
+       {Known{{0, 0}, {0, 0, 0, 0}, {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
+        Known{{ones, ones}, {ones, ones, ones, ones}, {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
+        Known{{0xa4093822, 0x299f31d0},
+              {0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344},
+              {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}}}) {
+    Builder b;
+    std::vector<Value> operands;
+    std::vector<Tensor> arguments;
+    const auto give = [&](std::int64_t word) {
+      operands.push_back(b.parameter(DType::u32, {}));
+      arguments.push_back(Tensor::zeros({DType::u32, {}}));
+      arguments.back().integers[0] = word;
+    };
+    for (const std::int64_t word : known.key) give(word);
+    for (const std::int64_t word : known.counter) give(word);
+    const Value block = b.add(Op::philox4x32, operands);
+    const auto results = evaluate(*b.finish({block, {block.node, 1}, {block.node, 2}, {block.node, 3}}), arguments);
+    ASSERT_TRUE(results.ok()) << results.error().message;
+    for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ((*results)[i].integers[0], known.block[i]) << i;
+  }
 }
 
 }  // namespace

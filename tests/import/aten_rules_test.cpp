@@ -179,6 +179,8 @@ TEST(AtenRules, WhatIsWrongIsNamedWithItsPlace) {
            R"("self": {"value": "y"}, "dim": 0, "index": {"value": "i"}, "src": {"value": "y"}, "reduce": "most")",
            R"("f32[8]")"),
        ErrorKind::invalid_argument, "argument 'reduce': expected sum, prod, amax, amin or mean"},
+      {one("stitch.random_bits.default", R"("seed": {"value": "i"}, "size": [4, 8])", R"("s32[4,8]")"),
+       ErrorKind::invalid_argument, "argument 'seed': expected two elements of s64"},
       {document("", R"({"value": "q"})"), ErrorKind::invalid_argument, "argument 'outputs'"},
       {document("", "null"), ErrorKind::invalid_argument, "outputs[0]: expected a value"},
       {document("7", ""), ErrorKind::invalid_argument, "nodes[0]: expected string 'name'"},

@@ -71,29 +71,31 @@ def _aliases(jaxpr, donated) -> dict:
     return found
 
 
-def _lower(context, *operands, jaxpr, settings, name, device, aliases=None):
+def _lower(context, *operands, jaxpr, settings, name, device, donated=()):
+    aliases = _aliases(jaxpr, donated)
+    on_stream = device == "cuda"
     try:
         if device == "emulated" and settings.device != "emulated":
             raise errors.Unsupported('arrays of the CPU have kernels only on the emulated device (device="emulated")')
-        call = _programs.call_of(jaxpr, settings, name, device)
+        call = _programs.call_of(jaxpr, settings, name, device, in_place=on_stream and bool(aliases))
     except errors.Error as error:
         if settings.fallback == "error":
             raise
         _report.fell_back(name, str(error))
         return _lower_whole(context, *operands, jaxpr=jaxpr)
+    if on_stream:  # where nothing is computed aside
+        aliases = {argument: result for argument, result in aliases.items() if (argument, result) in call.in_place}
     _report.count("calls")
     rule = jax.ffi.ffi_lowering(CUSTOM_CALL, operand_output_aliases=aliases)
     return rule(context, *operands, name=call.name, package=call.package)
 
 
-def _lower_cpu(context, *operands, jaxpr, settings, name, donated=(), **params):
-    aliases = _aliases(jaxpr, donated)
-    return _lower(context, *operands, jaxpr=jaxpr, settings=settings, name=name, device="emulated", aliases=aliases)
+def _lower_cpu(context, *operands, held=0, **params):
+    return _lower(context, *operands, device="emulated", **params)
 
 
-def _lower_cuda(context, *operands, jaxpr, settings, name, **params):
-    # On a stream results have memory of their own: nothing is computed aside there.
-    return _lower(context, *operands, jaxpr=jaxpr, settings=settings, name=name, device="cuda")
+def _lower_cuda(context, *operands, held=0, **params):
+    return _lower(context, *operands, device="cuda", **params)
 
 
 def _batch(primitive, arguments, dimensions, *, jaxpr, donated=(), **params):

@@ -13,9 +13,9 @@ from .. import _native, _program, errors
 from . import _report
 from ._options import Settings
 
-Call = collections.namedtuple("Call", ["name", "package"])
+Call = collections.namedtuple("Call", ["name", "package", "in_place"])
 """What the custom call carries: the program's name, and its document as text, so that an executable needs nothing of
-the process that made it."""
+the process that made it; and which results may lie where arguments do (argument, result)."""
 
 _lock = threading.Lock()
 _made: dict = {}
@@ -37,14 +37,15 @@ def hlo_text(jaxpr: core.ClosedJaxpr) -> str:
         raise errors.Unsupported(f"JAX cannot lower it to HLO by itself: {error}") from error
 
 
-def call_of(jaxpr: core.ClosedJaxpr, settings: Settings, name: str, device: str) -> Call:
+def call_of(jaxpr: core.ClosedJaxpr, settings: Settings, name: str, device: str, in_place: bool = False) -> Call:
     """The program of a function, made where the process has none yet, for "emulated" or "cuda" (the first GPU's class).
+    `in_place`: results are to lie where arguments do, as far as kernels can be made for that.
 
     Errors: Unsupported (an operator that nobody here computes, or that no stream takes; the message names it and its
     place), ConstraintError (more memory than the settings allow), Unavailable, Timeout.
     """
     text = hlo_text(jaxpr)
-    key = (hashlib.sha256(text.encode()).digest(), device, settings.server, settings.max_workspace_bytes)
+    key = (hashlib.sha256(text.encode()).digest(), device, settings.server, settings.max_workspace_bytes, in_place)
     with _lock:
         if key in _made:
             return _made[key]
@@ -61,6 +62,7 @@ def call_of(jaxpr: core.ClosedJaxpr, settings: Settings, name: str, device: str)
         server=settings.server,
         products=_program.default_products(device),
         device=device,
+        constraints="in_place" if in_place else "",
     )
     # What cannot be opened is found now, when XLA can still take its place.
     program = _program.Program(document, device)
@@ -69,7 +71,7 @@ def call_of(jaxpr: core.ClosedJaxpr, settings: Settings, name: str, device: str)
     if device == "cuda" and not info["can_launch"]:
         raise errors.Unsupported(info["why_no_launch"])
     packed = base64.b64encode(gzip.compress(document, 6, mtime=0)).decode()
-    call = Call(hashlib.sha256(document).hexdigest(), packed)
+    call = Call(hashlib.sha256(document).hexdigest(), packed, frozenset(map(tuple, info["in_place"])))
     with _lock:
         if key in _made:
             return _made[key]

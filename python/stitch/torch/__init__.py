@@ -6,10 +6,11 @@
     stitch.torch.wait()          # until plans are there PyTorch runs; then our kernels do
     print(stitch.torch.report())
 
-Memory-intensive operators run in Stitch's kernels; matrix products, convolutions, attention, random numbers and all
-that is not supported stay PyTorch's calls, and are said once per reason. docs/pytorch.md has the whole.
+Memory-intensive operators run in Stitch's kernels; matrix products, convolutions, attention and all that is not
+supported stay PyTorch's calls, and are said once per reason. docs/pytorch.md has the whole.
 """
 
+import functools
 import json
 import time
 
@@ -23,7 +24,7 @@ from torch._logging import trace_structured
 from torch.utils.checkpoint import CheckpointPolicy
 
 from .. import errors
-from . import _artifacts, _decompositions, _document, _inductor, _partition, _report, _runtime, _updates
+from . import _artifacts, _decompositions, _document, _inductor, _partition, _random, _report, _runtime, _updates
 from ._options import Settings, list_mode_options, list_options, settings_of
 from ._runtime import fingerprint, wait, write_lock
 
@@ -85,12 +86,26 @@ def _device_of(tensors) -> torch.device | None:
     return None
 
 
+def _device_of_graph(graph: torch.fx.Graph, settings: Settings) -> tuple:
+    """And whether what is on it is ours."""
+    device = _device_of(value for node in graph.nodes for value in _document.values_of(node))
+    return device, device is not None and (device.type == "cuda" or settings.device != "auto")
+
+
+def _draw(graph: torch.fx.Graph, settings: Settings) -> None:
+    """Random numbers by kernels of ours, unless eager's are wanted, or there will be no kernels for a while."""
+    device, ours = _device_of_graph(graph, settings)
+    if ours and settings.random == "stitch" and not _runtime.is_dead(settings.server):
+        _random.take_over(graph, device)
+
+
 def _compile(graph_module: torch.fx.GraphModule, settings: Settings):
     """One graph of AOTAutograd's, forward or backward, with pieces of ours in it. Called as AOTAutograd calls graphs."""
     _report.count("graphs")
-    device = _device_of(value for node in graph_module.graph.nodes for value in _document.values_of(node))
-    if device is None or (device.type != "cuda" and settings.device == "auto"):
+    device, ours = _device_of_graph(graph_module.graph, settings)
+    if not ours:
         return _without_ours(graph_module, settings, device)
+    _draw(graph_module.graph, settings)
     _updates.write_parts(graph_module.graph)
     updates = _updates.take_out(graph_module.graph)
     modules, reasons = _partition.split(graph_module, device)
@@ -186,9 +201,10 @@ def _copied(graph: torch.fx.Graph) -> torch.fx.Graph:
     return copy
 
 
-def _partition_of_both(joint, inputs, **options):
+def _partition_of_both(joint, inputs, *, settings: Settings, **options):
     """Forward and backward of a joint graph, by PyTorch's cut. That knows only of some random numbers that they must not
     be drawn twice, and where it is to save memory (activation_memory_budget) would draw dropout's masks anew."""
+    _draw(joint.graph, settings)
     for node in joint.graph.nodes:
         if _partition.is_random(node):
             node.meta.setdefault("recompute", CheckpointPolicy.MUST_SAVE)
@@ -204,7 +220,7 @@ def compiled(graph_module, example_inputs, settings: Settings):
             bw_compiler=compile_graph,
             inference_compiler=compile_graph,
             decompositions=_decompositions.table(),
-            partition_fn=_partition_of_both,
+            partition_fn=functools.partial(_partition_of_both, settings=settings),
             keep_inference_input_mutations=True,
         )(graph_module, example_inputs)
     except torch._dynamo.exc.TorchDynamoException:

@@ -42,6 +42,9 @@ class Settings:
     """"eager": every operator's result is rounded to its type, as PyTorch's kernels round it; chains of element-wise
     operators have eager's bits. "default": values stay wider between operators, which is faster and mostly nearer to the
     exact result."""
+    random: str = "stitch"
+    """Who draws random numbers: "stitch" (kernels, where they are used, from seeds of PyTorch's generator), or "eager"
+    (PyTorch, with the numbers that eager has)."""
     max_workspace_bytes: int | None = None
     """Plans that need more memory beside their inputs and results are not taken: PyTorch runs these operators."""
     server: str | None = None
@@ -74,6 +77,7 @@ _CHOICES = {
     "fallback": ("eager", "inductor", "error"),
     "effort": EFFORTS,
     "precision": ("default", "eager"),
+    "random": ("stitch", "eager"),
 }
 
 

@@ -51,6 +51,15 @@ def is_random(node) -> bool:
     return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
 
 
+def mark_as_seed(node) -> None:
+    """Of what gives a random operator of ours its seed: PyTorch runs it, and it is no operator of the program's."""
+    node.meta["stitch_seed"] = True
+
+
+def _is_seed(node) -> bool:
+    return node.meta.get("stitch_seed", False)
+
+
 def is_item(node) -> bool:
     """Whether it takes one of an operator's several results."""
     return node.op == "call_function" and node.target is operator.getitem and isinstance(node.args[0], torch.fx.Node)
@@ -72,7 +81,9 @@ def is_write(node) -> bool:
 
 def is_operator(node) -> bool:
     """Whether it computes a tensor."""
-    return node.op == "call_function" and not is_view(node) and not is_write(node) and not _shapes.is_symbol(node)
+    if node.op != "call_function" or _is_seed(node):
+        return False
+    return not is_view(node) and not is_write(node) and not _shapes.is_symbol(node)
 
 
 # So small a part of the bytes that a graph reads, and no larger one, may wait for a piece although it could be freed.
@@ -85,7 +96,7 @@ class _Support(OperatorSupportBase):
         self.device, self.reasons = device, {}
 
     def is_node_supported(self, submodules, node) -> bool:
-        if node.op != "call_function" or _shapes.is_symbol(node) or is_write(node):
+        if node.op != "call_function" or _shapes.is_symbol(node) or is_write(node) or _is_seed(node):
             return False
         if node.target is operator.getitem:
             of = node.args[0]

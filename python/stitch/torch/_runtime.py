@@ -149,8 +149,13 @@ def _locked(key: str, document: str, settings, place: tuple, constraints: str) -
     return plan
 
 
+def is_dead(server: str | None) -> bool:
+    """Whether the server did not answer a moment ago."""
+    return time.monotonic() - _dead.get(server, -_RETRY_SECONDS) < _RETRY_SECONDS
+
+
 def _fetch(document: str, settings, place: tuple, constraints: str, plan_id: str = ""):
-    if time.monotonic() - _dead.get(settings.server, -_RETRY_SECONDS) < _RETRY_SECONDS:
+    if is_dead(settings.server):
         raise errors.Unavailable("the server did not answer a moment ago")
     fragment = _native.read_aten(document)
     client = _server.shared(settings.server)
