@@ -13,7 +13,7 @@ using testing::IsEmpty;
 using testing::UnorderedElementsAre;
 using Storage = ProgramValue::Storage;
 
-const TensorType vector_type{DType::f32, {128}};
+const TensorType tensor_type{DType::f32, {128}};
 constexpr int w = 0, g = 1, between = 2, y = 3, z = 4;
 
 FragmentStep fragment(int index = 0) { return FragmentStep{index}; }
@@ -22,17 +22,17 @@ FragmentStep fragment(int index = 0) { return FragmentStep{index}; }
 /// parameter, fragment 1 nothing.
 Program with_steps(std::vector<ProgramStep> steps) {
   Program program;
-  program.parameters = {{"w", vector_type, {}, {}}, {"g", vector_type, {}, {}}};
-  program.results = {{"y", vector_type, {}, {}}, {"z", vector_type, {}, {}}};
+  program.parameters = {{"w", tensor_type, {}, {}}, {"g", tensor_type, {}, {}}};
+  program.results = {{"y", tensor_type, {}, {}}, {"z", tensor_type, {}, {}}};
   program.fragments.resize(3);
   program.fragments[0].plan.emplace().in_place = {{0, 0}};
   program.fragments[1].plan.emplace();
   ProgramRegion region;
-  region.values = {{vector_type, "w", Storage::parameter, 0},
-                   {vector_type, "g", Storage::parameter, 1},
-                   {vector_type, "", Storage::arena, 0},
-                   {vector_type, "y", Storage::result, 0},
-                   {vector_type, "z", Storage::result, 1}};
+  region.values = {{tensor_type, "w", Storage::parameter, 0},
+                   {tensor_type, "g", Storage::parameter, 1},
+                   {tensor_type, "", Storage::arena, 0},
+                   {tensor_type, "y", Storage::result, 0},
+                   {tensor_type, "z", Storage::result, 1}};
   region.parameters = {w, g};
   region.results = {y, z};
   region.steps = std::move(steps);
