@@ -111,12 +111,7 @@ Result<Block> Evaluation::evaluate_ahead(Value value, const Box& box) {
 }
 
 void Evaluation::restrict_reductions() {
-  for (const ReduceRestriction& restriction : options_.restrictions) {
-    const Node& node = graph_.node(restriction.node);
-    std::vector<std::vector<Interval>>& kept = state(restriction.node).kept;
-    kept.resize(graph_.type(node.operands[0]).dims.size());
-    kept[restriction.dimension] = restriction.intervals;
-  }
+  for (const ReduceRestriction& restriction : options_.restrictions) state(restriction.node).kept = restriction.boxes;
 }
 
 std::vector<bool> used_parameters(const Graph& graph, std::span<const Value> values) {
