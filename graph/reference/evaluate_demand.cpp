@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <numeric>
 
 #include "graph/reference/evaluate_run.h"
 
@@ -73,9 +74,15 @@ Status Evaluation::demand_node(NodeId id) {
 /// Of its operand for one element of a reduction.
 std::int64_t Evaluation::elements_read(NodeId id) const {
   const Node& node = graph_.node(id);
-  std::int64_t count = 1;
-  for (const std::int64_t d : node.as<ReduceAttributes>().dimensions) count *= graph_.type(node.operands[0]).dims[d];
-  return count;
+  const auto of = [&](const Dims& size) {
+    std::int64_t count = 1;
+    for (const std::int64_t d : node.as<ReduceAttributes>().dimensions) count *= size[d];
+    return count;
+  };
+  const std::span<const Box> kept = states_[id].kept;
+  if (kept.empty()) return of(graph_.type(node.operands[0]).dims);
+  return std::accumulate(kept.begin(), kept.end(), std::int64_t{0},
+                         [&](std::int64_t sum, const Box& box) { return sum + of(box.size); });
 }
 
 /// Whether a reduction reads more than it may at once, and much more than it leaves.

@@ -1,6 +1,8 @@
 // Reductions of which only some boxes of the operand take part, against those of which the rest is the identity.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <functional>
 #include <limits>
 
 #include "base/random.h"
@@ -100,6 +102,26 @@ TEST(EvaluateRestriction, IsTheReductionOfTheBoxes) {
     for (std::size_t i = 0; i < part[0].floats.size(); ++i)
       EXPECT_DOUBLE_EQ(part[0].floats[i], whole[0].floats[i]) << one.name << " at " << i;
   }
+}
+
+// Sums over two rows of 64: as few elements as that are taken at once, not column by column with the rows' own sums
+// anew.
+TEST(EvaluateRestriction, WhatIsLeftOutIsNotCounted) {
+  const Dims dims = {64, 256};
+  Builder b;
+  const Value x = b.parameter(DType::f32, dims);
+  const Value shares = b.binary(Op::divide, x, b.broadcast(b.reduce(ReduceKind::sum, x, {1}), dims, {0}));
+  const Value sums = b.reduce(ReduceKind::sum, shares, {0});
+  const Graph graph = *b.finish({sums});
+  const Tensor argument = random_tensor(dims, 5);
+  EvaluateOptions options;
+  options.most_reduced = 1000;
+  options.work_limit = 5000;
+  options.restrictions = {{sums.node, {{{3, 0}, {1, 256}}, {{40, 0}, {1, 256}}}}};
+  const auto two_rows = evaluate(graph, std::vector{argument}, options);
+  EXPECT_TRUE(two_rows.ok()) << two_rows.error().message;
+  options.restrictions.clear();
+  EXPECT_FALSE(evaluate(graph, std::vector{argument}, options).ok());
 }
 
 TEST(EvaluateRestriction, PositionsAreThoseInTheOperand) {
