@@ -84,11 +84,10 @@ bool outgrows_block(const kernel::GroupStructure& group, const DeviceSpec& devic
   return group.sweep_count > 1 && bytes > device.shared_per_block;
 }
 
-/// Whether several phases may be run by clusters that wait for one another: rows of the first outgrow a block, and each
-/// phase has one group, of which a cluster's blocks take a part each.
+/// Whether several phases may be run by clusters that wait for one another: the first is one group, whose rows outgrow
+/// a block. What stands behind it finishes sums over the rows, which clusters do as well as blocks.
 bool suits_clusters(const kernel::KernelStructure& structure, const DeviceSpec& device) {
-  return std::ranges::all_of(structure.phases, [](const auto& phase) { return phase.groups.size() == 1; }) &&
-         outgrows_block(structure.phases[0].groups[0], device);
+  return structure.phases[0].groups.size() == 1 && outgrows_block(structure.phases[0].groups[0], device);
 }
 
 /// The largest number of mappings per group whose combinations are no more than wanted.
