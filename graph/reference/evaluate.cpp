@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 
 #include "graph/reference/evaluate_run.h"
 
@@ -26,16 +27,39 @@ Status check_restriction(const Graph& graph, const ReduceRestriction& r) {
   const Node& node = graph.node(r.node);
   const std::optional<Dims> reduced = reduced_dimensions(node);
   if (!reduced) return bad("it is no reduction");
-  if (std::ranges::count(*reduced, r.dimension) == 0)
-    return bad(fmt::format("dimension {} is not reduced", r.dimension));
-  if (r.intervals.empty()) return bad("no intervals");
-  std::int64_t next = 0;
-  for (const Interval& interval : r.intervals) {
-    if (interval.begin < next || interval.end <= interval.begin) return bad("intervals are not ascending and disjoint");
-    next = interval.end;
+  if (r.boxes.empty()) return bad("no boxes");
+  const Box whole = Box::whole(graph.type(node.operands[0]).dims);
+  std::vector<bool> apart(whole.size.size(), false);  // some box is part of the dimension
+  for (const Box& box : r.boxes) {
+    if (box.start.size() != apart.size() || box.size.size() != apart.size() || box.empty() || !whole.contains(box))
+      return bad(fmt::format("{} is no part of {}", to_string(box), to_string(whole.size)));
+    for (std::size_t d = 0; d < apart.size(); ++d) {
+      if (box.size[d] == whole.size[d]) continue;
+      apart[d] = true;
+      if (std::ranges::count(*reduced, static_cast<std::int64_t>(d)) == 0)
+        return bad(fmt::format("dimension {} is not reduced, and {} is part of it", d, to_string(box)));
+    }
   }
-  if (next > graph.type(node.operands[0]).dims[r.dimension]) {
-    return bad("an interval ends beyond the dimension");
+  Dims after;  // the last index so far
+  for (const Box& box : r.boxes) {
+    Dims first, last;
+    for (std::size_t d = 0; d < apart.size(); ++d) {
+      if (!apart[d]) continue;
+      first.push_back(box.start[d]);
+      last.push_back(box.end(d) - 1);
+    }
+    if (&box != r.boxes.data() && first <= after) return bad("boxes are not ascending and disjoint");
+    after = std::move(last);
+  }
+  return {};
+}
+
+Status check_restrictions(const Graph& graph, std::span<const ReduceRestriction> restrictions) {
+  std::set<NodeId> restricted;
+  for (const ReduceRestriction& each : restrictions) {
+    STITCH_TRY(check_restriction(graph, each));
+    if (!restricted.insert(each.node).second)
+      return make_error(ErrorKind::invalid_argument, "two restrictions of node {}", each.node);
   }
   return {};
 }
@@ -76,7 +100,7 @@ Result<std::vector<std::vector<Tensor>>> evaluate_parts(const Graph& graph, std:
     return make_error(ErrorKind::invalid_argument, "{} inputs for {} parameters, {} wants for {} results",
                       inputs.size(), graph.parameters().size(), wanted.size(), graph.results().size());
   }
-  for (const ReduceRestriction& restriction : options.restrictions) STITCH_TRY(check_restriction(graph, restriction));
+  STITCH_TRY(check_restrictions(graph, options.restrictions));
   std::vector<reference::Wanted> values;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     for (const Box& box : wanted[i]) STITCH_TRY(check_box(box, graph.type(graph.results()[i]).dims, i));

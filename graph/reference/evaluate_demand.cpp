@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <numeric>
 
 #include "graph/reference/evaluate_run.h"
 
@@ -73,9 +74,15 @@ Status Evaluation::demand_node(NodeId id) {
 /// Of its operand for one element of a reduction.
 std::int64_t Evaluation::elements_read(NodeId id) const {
   const Node& node = graph_.node(id);
-  std::int64_t count = 1;
-  for (const std::int64_t d : node.as<ReduceAttributes>().dimensions) count *= graph_.type(node.operands[0]).dims[d];
-  return count;
+  const auto of = [&](const Dims& size) {
+    std::int64_t count = 1;
+    for (const std::int64_t d : node.as<ReduceAttributes>().dimensions) count *= size[d];
+    return count;
+  };
+  const std::span<const Box> kept = states_[id].kept;
+  if (kept.empty()) return of(graph_.type(node.operands[0]).dims);
+  return std::accumulate(kept.begin(), kept.end(), std::int64_t{0},
+                         [&](std::int64_t sum, const Box& box) { return sum + of(box.size); });
 }
 
 /// Whether a reduction reads more than it may at once, and much more than it leaves.
@@ -111,12 +118,7 @@ Result<Block> Evaluation::evaluate_ahead(Value value, const Box& box) {
 }
 
 void Evaluation::restrict_reductions() {
-  for (const ReduceRestriction& restriction : options_.restrictions) {
-    const Node& node = graph_.node(restriction.node);
-    std::vector<std::vector<Interval>>& kept = state(restriction.node).kept;
-    kept.resize(graph_.type(node.operands[0]).dims.size());
-    kept[restriction.dimension] = restriction.intervals;
-  }
+  for (const ReduceRestriction& restriction : options_.restrictions) state(restriction.node).kept = restriction.boxes;
 }
 
 std::vector<bool> used_parameters(const Graph& graph, std::span<const Value> values) {

@@ -36,8 +36,8 @@ struct OpContext {
   /// Index operands, evaluated ahead: for a gather the index box of the output box at hand, for a scatter all indices,
   /// for dynamic slices one scalar per dimension.
   std::vector<Block> indices;
-  /// Per operand dimension the intervals that take part in this reduction; empty: all indices.
-  std::vector<std::vector<Interval>> kept;
+  /// What of its operand takes part in this reduction (ReduceRestriction::boxes); empty: all of it.
+  std::span<const Box> kept;
 
   [[nodiscard]] const Node& node() const { return graph.node(id); }
   [[nodiscard]] const TensorType& operand_type(std::size_t i) const { return graph.type(node().operands[i]); }

@@ -11,12 +11,14 @@
 
 namespace stitch::graph {
 
-/// Only the indices in `intervals` along operand dimension `dimension` take part in the reduction `node` (a reduce or
-/// arg_reduce of the graph itself, not of a region). Verifies kernels of which only some blocks were run.
+/// Only the elements of its operand within `boxes` take part in the reduction `node` (a reduce, arg_reduce or
+/// max_exp_sum of the graph itself, not of a region): any set of indices of the reduced dimensions together. Verifies
+/// kernels of which only some blocks were run. A node has at most one.
 struct ReduceRestriction {
   NodeId node = -1;
-  std::int64_t dimension = 0;
-  std::vector<Interval> intervals;  ///< disjoint, ascending
+  /// Of the operand; whole along dimensions that are not reduced. In row-major order of the dimensions along which not
+  /// all of them are whole, each begins behind the end of the one before.
+  std::vector<Box> boxes;
 };
 
 struct EvaluateOptions {

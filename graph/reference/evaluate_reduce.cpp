@@ -9,29 +9,20 @@
 namespace stitch::graph::reference {
 namespace {
 
-/// Boxes of the operand that contribute to `out`: one, or one per combination of kept intervals.
+/// Boxes of the operand that contribute to `out`: one, or one per kept box.
 std::vector<Box> contributing_boxes(const OpContext& context, const Box& out) {
   const Dims& dims = context.operand_type(0).dims;
   const Dims reduced = reduced_dimensions(context.node()).value_or(Dims{});
-  std::vector<Box> boxes(1, Box{Dims(dims.size()), Dims(dims.size())});
+  std::vector<Box> boxes(context.kept.begin(), context.kept.end());
+  if (boxes.empty()) boxes.push_back(Box::whole(dims));
   std::size_t next = 0;
   for (std::size_t d = 0; d < dims.size(); ++d) {
-    std::vector<Interval> intervals(1, Interval{0, dims[d]});
-    if (std::find(reduced.begin(), reduced.end(), static_cast<std::int64_t>(d)) == reduced.end()) {
-      intervals[0] = {out.start[next], out.end(next)};
-      ++next;
-    } else if (d < context.kept.size() && !context.kept[d].empty()) {
-      intervals = context.kept[d];
+    if (std::ranges::count(reduced, static_cast<std::int64_t>(d)) > 0) continue;
+    for (Box& box : boxes) {
+      box.start[d] = out.start[next];
+      box.size[d] = out.size[next];
     }
-    std::vector<Box> extended;
-    for (const Box& box : boxes) {
-      for (const Interval& interval : intervals) {
-        extended.push_back(box);
-        extended.back().start[d] = interval.begin;
-        extended.back().size[d] = interval.end - interval.begin;
-      }
-    }
-    boxes = std::move(extended);
+    ++next;
   }
   return boxes;
 }
@@ -205,7 +196,7 @@ struct Extreme {
   std::int64_t position = -1;
 };
 
-/// Elements of one line of an arg_reduce, over all kept intervals.
+/// Elements of one line of an arg_reduce, of one kept box.
 template <class T>
 struct LinePart {
   const T* values;

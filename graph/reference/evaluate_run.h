@@ -47,7 +47,7 @@ class Evaluation {
     NodeId root = -1;                         ///< the node whose evaluation computes this one
     std::vector<bool> reads;                  ///< per operand: whether any of it is demanded
     std::vector<std::vector<Block>> indices;  ///< per box: index operands evaluated ahead
-    std::vector<std::vector<Interval>> kept;  ///< OpContext::kept
+    std::span<const Box> kept;                ///< OpContext::kept
   };
 
   [[nodiscard]] Slot& slot(Value value) {

@@ -44,7 +44,7 @@ std::string grid(const KernelProgram& p, const DeviceSpec&) {
 
 std::string resident_for_barrier(const KernelProgram& p, const DeviceSpec& d) {
   if (p.phases.size() < 2 || !p.blocks_wait()) return {};
-  const std::int64_t resident = static_cast<std::int64_t>(resident_blocks(p, d)) * d.sm_count;
+  const std::int64_t resident = resident_on_device(p, d);
   return p.blocks <= resident
              ? ""
              : fmt::format("a grid barrier over {} blocks, of which {} are resident", p.blocks, resident);
@@ -129,6 +129,14 @@ int resident_blocks(int block_threads, int block_registers, std::int64_t shared_
   const std::int64_t by_shared = shared == 0 ? device.blocks_per_sm : device.shared_per_sm / shared;
   const std::int64_t by_threads = device.threads_per_sm / (warps * 32);
   return std::min({by_registers, by_shared, by_threads, static_cast<std::int64_t>(device.blocks_per_sm)});
+}
+
+std::int64_t resident_on_device(const KernelProgram& program, const DeviceSpec& device) {
+  constexpr int of_gpc = 16;
+  const int cluster = program.schedule.cluster;
+  const int sms = cluster > 2 ? device.sm_count / of_gpc * of_gpc : device.sm_count;
+  const std::int64_t blocks = std::int64_t{resident_blocks(program, device)} * sms;
+  return blocks / cluster * cluster;
 }
 
 int resident_blocks(const KernelProgram& program, const DeviceSpec& device) {

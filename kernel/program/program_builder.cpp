@@ -81,6 +81,8 @@ Result<KernelProgram> derive_program(const graph::Graph&, const KernelStructure&
     const bool waits = sync == Sync::gate || sync == Sync::open;
     if (waits && std::ranges::count(std::span(schedule.syncs).first(i), Sync::last_block) > 0)
       return make_error(ErrorKind::constraint, "'{}' where the other blocks have left", to_string(sync));
+    if (sync == Sync::last_block && schedule.cluster > 1)
+      return make_error(ErrorKind::constraint, "one block of a cluster would go on without the others");
     if (waits && schedule.cluster > 1)
       return make_error(ErrorKind::constraint, "one block of a cluster would wait at a gate, the other within it");
     if (sync == Sync::open ? !closed : closed && sync != Sync::gate)

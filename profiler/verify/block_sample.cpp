@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <set>
 
@@ -11,6 +10,7 @@
 #include "graph/reduce_kind.h"
 #include "kernel/index/axes.h"
 #include "kernel/program/residence.h"
+#include "profiler/verify/axis_boxes.h"
 
 namespace stitch::profiler {
 namespace {
@@ -21,8 +21,8 @@ using kernel::GroupProgram;
 using kernel::KernelProgram;
 using kernel::Level;
 
-/// More slices than this are more trouble for the reference than the blocks they save.
-constexpr std::size_t most_intervals = 16384;
+/// More boxes than this are more trouble for the reference than the blocks they save.
+constexpr std::size_t most_boxes = 16384;
 
 bool is_written(const Buffer& buffer) {
   return buffer.kind == Buffer::Kind::output || buffer.kind == Buffer::Kind::scratch;
@@ -196,7 +196,7 @@ class Sampler {
     }
   }
 
-  /// What the digits that run mean for the group's partial reductions; false when that is no set of slices.
+  /// What the digits that run mean for the group's partial reductions; false when that is not known.
   bool restrict(const Placed& placed, const std::vector<bool>& run) {
     if (std::find(run.begin(), run.end(), false) == run.end()) return true;
     for (const Anchor& anchor : placed.group->structure.anchors) {
@@ -207,49 +207,18 @@ class Sampler {
     return true;
   }
 
+  /// What the digits that run mean for the operand of one reduction.
   bool restrict_reduction(const Placed& placed, const Anchor& anchor, const std::vector<bool>& run) {
     const std::size_t a = placed.axis;
     const int axis = placed.group->structure.program->axes().axes[a];
-    const graph::Value operand = graph_.node(anchor.node).operands[0];
     const std::int64_t extent = placed.group->extents[a];
-    for (std::size_t d = 0; d < graph_.type(operand).dims.size(); ++d) {
-      const std::vector<int>& parts = analysis_.of(operand, d);
-      const auto found = std::find(parts.begin(), parts.end(), axis);
-      if (found == parts.end()) continue;
-      const auto length = [&](auto from, auto to) {
-        return std::accumulate(from, to, std::int64_t{1},
-                               [&](std::int64_t n, int part) { return n * analysis_.axes()[part].extent; });
-      };
-      if (length(found, found + 1) != extent) return false;
-      const std::int64_t inner = length(found + 1, parts.end()), outer = length(parts.begin(), found);
-      // Dimensions that nothing tells apart share an axis, which stands in the first of them: slices of it are slices
-      // of that dimension when they hold whole runs of the others.
-      const std::int64_t dimension = graph_.type(operand).dims[d], run_length = outer * extent * inner / dimension;
-      graph::ReduceRestriction restriction{anchor.node, static_cast<std::int64_t>(d), {}};
-      // Of an interleaved axis a tile has a part in every turn of its loop.
-      const kernel::AxisMapping& mapping = placed.group->mapping.axes[a];
-      const std::int64_t step = mapping.step(Level::grid), turns = mapping.interleaved ? mapping.at(Level::loop) : 1;
-      const std::int64_t digits = run.size();
-      for (std::int64_t o = 0; o < outer; ++o) {
-        for (std::int64_t at = 0; at < turns * digits; ++at) {
-          const std::int64_t begin = at * step, end = std::min(begin + step, extent);
-          if (!run[at % digits] || begin >= end) continue;
-          const std::int64_t from = (o * extent + begin) * inner, to = (o * extent + end) * inner;
-          if (from % run_length != 0 || to % run_length != 0) return false;
-          const graph::Interval slice{from / run_length, to / run_length};
-          std::vector<graph::Interval>& slices = restriction.intervals;
-          if (!slices.empty() && slices.back().end == slice.begin) {
-            slices.back().end = slice.end;
-          } else {
-            slices.push_back(slice);
-          }
-        }
-        if (restriction.intervals.size() > most_intervals) return false;
-      }
-      sample_.restrictions.push_back(std::move(restriction));
-      return true;
-    }
-    return false;
+    if (analysis_.axes()[axis].extent != extent) return false;
+    const std::vector<graph::Interval> ranges = elements_of_digits(placed.group->mapping.axes[a], extent, run);
+    const graph::Value operand = graph_.node(anchor.node).operands[0];
+    auto boxes = boxes_of_axis(graph_, analysis_, operand, axis, ranges, most_boxes);
+    if (!boxes) return false;
+    sample_.restrictions.push_back({anchor.node, std::move(*boxes)});
+    return true;
   }
 
   /// Sets of partials of digits that never run hold the identity.

@@ -40,10 +40,10 @@ struct BlockSample {
 /// always among them, the rest is drawn by `seed`.
 ///
 /// Blocks that hand partial results to a later phase are chosen so that along one grid axis some digits are run with
-/// all digits of the other axes: then every reduction combines the same slices of its operand (`restrictions`). The
+/// all digits of the other axes: then every reduction combines the same part of its operand (`restrictions`). The
 /// partials of what does not run are the reduction's identity, and the arrival counters start at the number of blocks
 /// that never arrive (`presets`). Tiles that store what a later phase reads all run. A kernel runs whole when its work
-/// is within the budget, when no axis gives such slices, or when what must run comes to most of it.
+/// is within the budget, when no axis gives such parts, or when what must run comes to most of it.
 BlockSample sample_blocks(const graph::Graph& graph, const kernel::KernelProgram& program,
                           const codegen::GeneratedKernel& kernel, std::int64_t budget, std::uint64_t seed);
 

@@ -33,8 +33,7 @@ std::vector<Sync> gates(const kernel::KernelProgram& program) {
 
 /// A barrier needs all blocks resident: fewer blocks that take several tiles each.
 std::int64_t barrier_blocks(const kernel::KernelProgram& program, const DeviceSpec& device) {
-  const std::int64_t per_sm = kernel::resident_blocks(program, device);
-  const std::int64_t resident = per_sm * device.sm_count / program.schedule.cluster;
+  const std::int64_t resident = kernel::resident_on_device(program, device) / program.schedule.cluster;
   std::int64_t most = 1;
   for (const kernel::PhaseProgram& phase : program.phases) most = std::max(most, phase.tiles);
   return std::max<std::int64_t>(1, std::min(most, resident));
@@ -45,17 +44,19 @@ std::int64_t barrier_blocks(const kernel::KernelProgram& program, const DeviceSp
 void for_each_sync(kernel::KernelProgram& program, const DeviceSpec& device,
                    const std::function<void(const kernel::KernelProgram&)>& visit) {
   const std::size_t crossings = program.phases.size() - 1;
-  kernel::synchronise(program, std::vector<Sync>(crossings, Sync::last_block), 0);
-  visit(program);
+  const bool clusters = program.schedule.cluster > 1;  // of which no block goes on alone
+  if (!clusters) {
+    kernel::synchronise(program, std::vector<Sync>(crossings, Sync::last_block), 0);
+    visit(program);
+  }
   std::vector<Sync> syncs(crossings, Sync::barrier);
   const std::int64_t blocks = barrier_blocks(program, device);
   kernel::synchronise(program, syncs, blocks);
   visit(program);
-  if (crossings < 2) return;
+  if (crossings < 2 || clusters) return;
   syncs.back() = Sync::last_block;
   kernel::synchronise(program, syncs, blocks);
   visit(program);
-  if (program.schedule.cluster > 1) return;
   syncs = gates(program);
   if (std::ranges::count(syncs, Sync::gate) == 0) return;
   kernel::synchronise(program, std::move(syncs), blocks);

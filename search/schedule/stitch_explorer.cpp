@@ -16,6 +16,7 @@
 #include "kernel/program/schedule_hash.h"
 #include "kernel/program/slab_choice.h"
 #include "kernel/program/traffic.h"
+#include "kernel/structure/items.h"
 #include "kernel/structure/structure_builder.h"
 #include "search/schedule/fixed_rows.h"
 #include "search/schedule/kernel_assembly.h"
@@ -66,6 +67,27 @@ bool has_partials(const kernel::KernelStructure& structure) {
   return std::ranges::any_of(structure.phases, [](const kernel::PhaseStructure& phase) {
     return std::ranges::any_of(phase.groups, &kernel::GroupStructure::has_partials);
   });
+}
+
+/// Whether what a row of a group reads is more than a block's shared memory holds, so that only a cluster reads it
+/// once.
+bool outgrows_block(const kernel::GroupStructure& group, const DeviceSpec& device) {
+  kernel::AxisSet row;
+  for (const kernel::Anchor& anchor : group.anchors) {
+    if (anchor.kind == kernel::Anchor::Kind::reduce) row |= anchor.reduced;
+  }
+  std::int64_t bytes = 0;
+  for (const kernel::Item& item : group.program->items()) {
+    if (item.kind == kernel::Item::Kind::load)
+      bytes += group.program->axes().elements(item.axes & row) * kernel::held_bytes(item);
+  }
+  return group.sweep_count > 1 && bytes > device.shared_per_block;
+}
+
+/// Whether several phases may be run by clusters that wait for one another: the first is one group, whose rows outgrow
+/// a block. What stands behind it finishes sums over the rows, which clusters do as well as blocks.
+bool suits_clusters(const kernel::KernelStructure& structure, const DeviceSpec& device) {
+  return structure.phases[0].groups.size() == 1 && outgrows_block(structure.phases[0].groups[0], device);
 }
 
 /// The largest number of mappings per group whose combinations are no more than wanted.
@@ -183,6 +205,7 @@ class StitchExplorer : AssembledKernels {
     }
     choices.threads = wide ? std::vector{64, 128, 256, 512, 1024} : std::vector{128, 256, 512, 1024};
     if (clusters && groups == 1 && structure.phases[0].groups[0].sweep_count > 1) choices.clusters = {1, 2, 4, 8};
+    if (clusters && groups > 1 && suits_clusters(structure, scorer_.device())) choices.clusters = {1, 2, 4, 8};
     if (groups > 8 && !wide && !graph_.constraints.batch_invariant) {
       // Many packed groups: what suits one of them hardly moves the sum, and exploring them costs in proportion.
       choices.threads = {256};
@@ -208,7 +231,7 @@ class StitchExplorer : AssembledKernels {
           MappingSpaceOptions space;
           space.threads = threads;
           space.cluster = cluster;
-          space.partial_tiles = tiles;
+          space.partial_tiles = std::max<std::int64_t>(1, tiles / cluster);
           space.wide = options_.wide;
           space.loads_ahead = options_.loads_ahead;
           space.one_tile = step_ != nullptr;

@@ -7,6 +7,7 @@
 
 #include "graph/builder.h"
 #include "tests/codegen/wished_kernels.h"
+#include "tests/kernel/example_graphs.h"
 
 namespace stitch::codegen::test {
 namespace {
@@ -54,6 +55,38 @@ TEST(ClusterExchangeEmulated, ABufferIsFreeWhenTheOtherBlocksHaveReadIt) {
     const KernelCase never_waits = profiler::test::mutated(
         never_arrives, "cluster_wait();  // the other blocks have read what is overwritten", "");
     EXPECT_FALSE(profiler::test::verify(never_waits).correct) << never_waits.kernel.source;
+  }
+}
+
+/// What a norm's backward takes of rows whose index is two dimensions.
+Result<graph::Graph> rows_of_two_dimensions(const graph::Dims& dims) {
+  Builder b;
+  const Value x = b.parameter(DType::f32, dims), y = b.parameter(DType::f32, dims);
+  const Value product = b.binary(Op::multiply, x, y);
+  const Value row = b.reduce(ReduceKind::sum, product, {2});
+  return b.finish(
+      {b.binary(Op::subtract, x, b.broadcast(row, dims, {0, 1})), b.reduce(ReduceKind::sum, product, {0, 1})});
+}
+
+/// Of one cluster nobody waits for another.
+bool waits_in_clusters(const kernel::KernelProgram& program) {
+  return program.phases.size() > 1 && program.schedule.cluster > 1 && program.clusters() > 1;
+}
+
+TEST(ClusterExchangeEmulated, ClustersOfSeveralPhasesWaitForTheGrid) {
+  for (const auto& graph :
+       {Result<graph::Graph>(kernel::test::layer_norm_backward(12, 36000)),
+        Result<graph::Graph>(kernel::test::layer_norm_backward(5, 30001)), rows_of_two_dimensions({3, 4, 32'000})}) {
+    const auto cases = cases_of(graph, waits_in_clusters, 4);
+    ASSERT_FALSE(cases.empty());
+    for (const KernelCase& each : cases) {
+      EXPECT_TRUE(profiler::test::verify(each).correct) << each.kernel.source;
+      const std::string barrier = fmt::format("grid_barrier<{}>(", each.program.schedule.cluster);
+      const std::size_t at = each.kernel.source.find(barrier);
+      ASSERT_NE(at, std::string::npos) << each.kernel.source;
+      const std::string line = each.kernel.source.substr(at, each.kernel.source.find(';', at) + 1 - at);
+      EXPECT_FALSE(profiler::test::verify(profiler::test::mutated(each, line, "")).correct) << each.kernel.source;
+    }
   }
 }
 

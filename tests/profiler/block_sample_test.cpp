@@ -17,9 +17,10 @@ BlockSample sample(const KernelCase& each, std::int64_t budget = tight, std::uin
   return sample_blocks(*each.graph, each.program, each.kernel, budget, seed);
 }
 
+/// Indices of the operand's first dimension that take part.
 std::int64_t covered(const graph::ReduceRestriction& restriction) {
   std::int64_t count = 0;
-  for (const graph::Interval& interval : restriction.intervals) count += interval.end - interval.begin;
+  for (const graph::Box& box : restriction.boxes) count += box.size[0];
   return count;
 }
 
@@ -81,11 +82,10 @@ TEST(BlockSample, PartialSumsAreRestrictedToTheRowsThatRun) {
     ASSERT_FALSE(chosen.whole());
     ASSERT_EQ(chosen.restrictions.size(), 2U);
     for (const graph::ReduceRestriction& restriction : chosen.restrictions) {
-      EXPECT_EQ(restriction.dimension, 0);
-      EXPECT_EQ(restriction.intervals.front().begin, 0);
-      EXPECT_EQ(restriction.intervals.back().end, 4096);
+      EXPECT_EQ(restriction.boxes.front().start, (Dims{0, 0}));
+      EXPECT_EQ(restriction.boxes.back().end(0), 4096);
       EXPECT_LT(covered(restriction), 2048);
-      EXPECT_EQ(restriction.intervals, chosen.restrictions[0].intervals);
+      EXPECT_EQ(restriction.boxes, chosen.restrictions[0].boxes);
     }
   }
 }
@@ -105,9 +105,9 @@ TEST(BlockSample, PartsOfBlocksThatWalkTogetherAreSpread) {
   const std::int64_t turn = rows.step(kernel::Level::loop), turns = rows.at(kernel::Level::loop);
   ASSERT_GT(turns, 2);
   std::vector<std::int64_t> in_turn(static_cast<std::size_t>(turns));
-  for (const graph::Interval& interval : restriction.intervals) {
-    EXPECT_LE(interval.end, 30'000);
-    for (std::int64_t row = interval.begin; row < interval.end; ++row) ++in_turn[row / turn];
+  for (const graph::Box& box : restriction.boxes) {
+    EXPECT_LE(box.end(0), 30'000);
+    for (std::int64_t row = box.start[0]; row < box.end(0); ++row) ++in_turn[row / turn];
   }
   EXPECT_GT(in_turn[0], 0);
   EXPECT_LT(in_turn[0], turn);

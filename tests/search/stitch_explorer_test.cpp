@@ -70,6 +70,33 @@ INSTANTIATE_TEST_SUITE_P(Kernels, Explored,
                                          Example{"update", [] { return cache_update(16, 2048, 64, true); }}),
                          [](const auto& each) { return each.param.name; });
 
+// Sums over rows stand behind the rows' own: a cluster that holds a row reads it once, and waits for the grid.
+TEST(StitchExplorer, RowsThatOutgrowABlockHaveClustersBesideSumsOverRows) {
+  const RoughScorer scorer;
+  const auto widest = [&](std::int64_t columns, bool clusters) {
+    const Graph graph = layer_norm_backward(1024, columns);
+    const auto space = explore_space(graph, scorer, {.keep = 10000});
+    EXPECT_TRUE(space.ok());
+    int cluster = 0;
+    std::int64_t bytes = INT64_MAX;
+    for (const StitchCandidate& each : space->candidates) {
+      const int of = each.program.schedule.cluster;
+      cluster = std::max(cluster, of);
+      if (of > 1) {
+        EXPECT_EQ(std::ranges::count(each.program.schedule.syncs, kernel::Sync::barrier),
+                  std::ssize(each.program.phases) - 1);
+      }
+      if (clusters == (of > 1)) bytes = std::min(bytes, kernel::scheduled_bytes(graph, each.program));
+    }
+    return std::pair(cluster, static_cast<double>(bytes) / static_cast<double>(kernel::kernel_bytes(graph)));
+  };
+  EXPECT_EQ(widest(16384, false).first, 1) << "a block holds both tensors' rows";
+  const auto [cluster, share] = widest(65536, true);
+  EXPECT_GT(cluster, 1);
+  EXPECT_LE(share, 1.1);
+  EXPECT_GE(widest(65536, false).second, 1.5) << "there was no need for clusters";
+}
+
 TEST(StitchExplorer, WideIsNeverWorse) {
   const RoughScorer scorer;
   for (const Graph& graph : {softmax(64, 8192), layer_norm_backward(512, 256), scattered(4096, 8, 1024)}) {
