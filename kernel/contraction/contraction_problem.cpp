@@ -157,7 +157,12 @@ double ContractionProblem::products() const {
          static_cast<double>(contracted);
 }
 
-std::int64_t ContractionProblem::least_bytes() const { return kernel::least_bytes(*graph); }
+std::int64_t ContractionProblem::least_bytes() const {
+  if (!members.empty()) return kernel::least_bytes(*graph);
+  // A member's graph has the parameters of the others, too.
+  const Result<Graph> own = graph::part_of(*graph, graph->results()[0]);
+  return kernel::least_bytes(own ? *own : *graph);
+}
 
 bool ContractionProblem::operator==(const ContractionProblem& other) const {
   return contraction_hash(*this) == contraction_hash(other);
