@@ -8,8 +8,8 @@
 #include "graph/graph.h"
 #include "tuning/programs/region_piece.h"
 
-// Which products of a region one kernel computes (kernel/contraction/merged_contraction.h): Q, K and V of one input, the
-// gradients of weights by one activation.
+// Which products of a region one kernel computes (kernel/contraction/merged_contraction.h): Q, K and V of one input,
+// the gradients of weights by one activation.
 
 namespace stitch::tuning {
 

@@ -65,8 +65,8 @@ RegionPieces::RegionPieces(const graph::Graph& graph, bool carried,
 
 void RegionPieces::merge_products(const std::function<bool(const graph::Graph&)>& own) {
   std::vector<bool> gone(pieces_.size(), false);
-  for (const ProductGroup& group :
-       group_products(graph_, pieces_, [&](Value value) { return memory_of(value); }, own)) {
+  for (const ProductGroup& group : group_products(
+           graph_, pieces_, [&](Value value) { return memory_of(value); }, own)) {
     RegionPiece merged;
     MergedCalls calls;
     for (const std::size_t p : group) {
@@ -80,9 +80,9 @@ void RegionPieces::merge_products(const std::function<bool(const graph::Graph&)>
     }
     merged.reads = distinct(merged.reads);
     merged.work = std::move(calls);
-    pieces_.push_back(std::move(merged));
+    pieces_[group[0]] = std::move(merged);
+    gone[group[0]] = false;
   }
-  gone.resize(pieces_.size(), false);
   std::vector<RegionPiece> kept;
   for (std::size_t p = 0; p < pieces_.size(); ++p) {
     if (!gone[p]) kept.push_back(std::move(pieces_[p]));
