@@ -4,9 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "db/sqlite_store.h"
 #include "graph/builder.h"
 #include "graph/simplify.h"
-#include "tests/kernel/attention_graph.h"
+#include "tests/base/test_folder.h"
 #include "tests/tuning/breaking_device.h"
 #include "tests/tuning/shared_tuner.h"
 #include "tuning/contractions/contraction_choice.h"
@@ -69,6 +70,14 @@ TEST(ProductGroups, AreOfOneOperand) {
   const Value a = operand(none), b = operand(none);
   EXPECT_THAT(products_of_steps(*none.finish({multiplied(none, a, operand(none)), multiplied(none, b, operand(none))})),
               ElementsAre(1, 1));
+}
+
+TEST(ProductGroups, AreAsLargeAsTheyCanBe) {
+  Builder b;
+  const Value x = operand(b), w = operand(b);
+  const std::vector<Value> results = {multiplied(b, x, operand(b)), multiplied(b, x, w), multiplied(b, operand(b), w),
+                                      multiplied(b, operand(b), w)};
+  EXPECT_THAT(products_of_steps(*b.finish(results)), ElementsAre(1, 3)) << "those of w, not the two of x";
 }
 
 TEST(ProductGroups, AreThoseThatAreWanted) {
@@ -174,6 +183,27 @@ TEST(ProductGroupsEmulated, AreTunedLikeAnyFragment) {
   ASSERT_EQ(merged.plan->launches.size(), 1U);
   EXPECT_THAT(merged.plan->launches[0].description, HasSubstr("64+64+64"));
   EXPECT_EQ(merged.plan->verified_share, 1.0);
+}
+
+/// What a store serves of them is what the next program has.
+TEST(ProductGroupsEmulated, AreStoredAndServed) {
+  TestFolder folder;
+  SystemClock clock;
+  db::SqliteOptions storage;
+  storage.path = folder / "stitch.db";
+  const auto store = *db::open_sqlite_store(storage, clock);
+  BreakingDevice device;
+  device.breaks = [](const std::string&) { return false; };
+  const auto tuner = tuner_for(device, ProductsBy::ours);
+  const auto memory = *RememberingTuner::open(*store, **tuner, clock);
+  const ProgramRequest request = {.name = "heads", .tunes = true, .memory = memory.get()};
+  const auto first = make_program(heads(DType::f16), **tuner, request);
+  ASSERT_TRUE(first) << first.error().message;
+  EXPECT_TRUE(memory->is_settled(first->fragments[0].key));
+  const auto again = make_program(heads(DType::f16), **tuner, request);
+  ASSERT_TRUE(again) << again.error().message;
+  ASSERT_EQ(again->fragments[0].graph.results().size(), 3U);
+  EXPECT_EQ(again->fragments[0].plan->launches[0].cubin, first->fragments[0].plan->launches[0].cubin);
 }
 
 /// Where the kernel is wrong, there are fewer in one.

@@ -117,9 +117,16 @@ class Grouping {
   }
 
   std::vector<ProductGroup> group() {
+    std::vector<ProductGroup> candidates;
     for (auto& [operand, readers] : readers_) {
       std::ranges::sort(readers, {}, [&](std::size_t p) { return call(p).root; });
-      for (const ProductGroup& candidate : alike(readers)) take(candidate);
+      std::ranges::move(alike(readers), std::back_inserter(candidates));
+    }
+    // A product may share its left operand with some and its right one with others: the more there are, the better.
+    std::ranges::stable_sort(candidates, std::ranges::greater(), &ProductGroup::size);
+    for (ProductGroup& candidate : candidates) {
+      std::erase_if(candidate, [&](std::size_t p) { return grouped_[p]; });
+      take(candidate);
     }
     std::ranges::sort(groups_, {}, [&](const ProductGroup& group) { return call(group[0]).root; });
     return std::move(groups_);
@@ -146,11 +153,10 @@ class Grouping {
     return graph::subgraph(graph_, reads, writes);
   }
 
-  /// Of these products, those that are one by their shapes and near one another; each in one group.
+  /// Of these products, those that are one by their shapes and near one another; each in one group of them.
   [[nodiscard]] std::vector<ProductGroup> alike(const std::vector<std::size_t>& products) const {
     std::vector<ProductGroup> groups;
     for (const std::size_t p : products) {
-      if (grouped_[p]) continue;
       const auto found = std::ranges::find_if(groups, [&](const ProductGroup& group) { return belongs(p, group); });
       if (found != groups.end()) {
         found->push_back(p);
