@@ -120,12 +120,12 @@ ENTRY main {
 }
 )");
   const std::string program = folder.at("heads.program");
-  const std::vector<std::string> command = {"run",           heads,    "--products", "ours", "--check",
-                                            "--check-model", "--json", "--cache",    cache};
-  std::vector<std::string> written = command;
+  const std::vector<std::string> here = {"run", heads, "--products", "ours", "--check", "--json", "--cache", cache};
+  std::vector<std::string> written = here, on_gpu = here;
   written.insert(written.end(), {"--program", program});
+  on_gpu.insert(on_gpu.end(), {"--device", "gpu:0"});
   for (const Outcome& outcome :
-       {stitch(written), stitch_on_a_gpu(command), stitch({"run", program, "--check", "--json"})}) {
+       {stitch(written), stitch_on_a_gpu(on_gpu), stitch({"run", program, "--check", "--json"})}) {
     ASSERT_EQ(outcome.code, 0) << outcome.err << outcome.out;
     const json report = outcome.json();
     ASSERT_EQ(report["steps"].size(), 2U) << outcome.out;

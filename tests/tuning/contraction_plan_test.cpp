@@ -122,7 +122,7 @@ TEST(ContractionVerificationEmulated, SeveralLargeProductsAreSampledByTiles) {
   const auto wrong = compiled_of(products, [](std::string& source) {
                        const std::size_t at = source.find("column >= 520");
                        ASSERT_NE(at, std::string::npos);
-                       source.replace(at, 13, "column >= 519");
+                       source.replace(at, 13, "column >= 512");
                      }).verify();
   ASSERT_TRUE(wrong) << wrong.error().message;
   EXPECT_FALSE(wrong->correct);
