@@ -130,6 +130,38 @@ INSTANTIATE_TEST_SUITE_P(
                          4}),
     [](const auto& each) { return each.param.products.name; });
 
+/// x: [2, 6, 7, 8] under windows of 3 × 3, padded, features last.
+graph::Graph convolutions_of_one_input(const std::vector<std::int64_t>& features, std::int64_t second_padding = 1) {
+  Builder b;
+  const Value x = b.parameter(f16, {2, 6, 7, 8});
+  std::vector<Value> results;
+  for (const std::int64_t count : features) {
+    graph::ConvolutionAttributes a;
+    a.strides = a.input_dilation = a.kernel_dilation = {1, 1};
+    a.low = a.high = Dims(2, results.empty() ? 1 : second_padding);
+    a.window_reversal = {false, false};
+    a.input_batch = a.output_batch = 0;
+    a.input_feature = a.output_feature = 3;
+    a.input_spatial = a.output_spatial = {1, 2};
+    a.kernel_spatial = {0, 1};
+    a.kernel_input_feature = 2;
+    a.kernel_output_feature = 3;
+    a.feature_groups = a.batch_groups = 1;
+    a.result = f32;
+    results.push_back(b.unary(Op::tanh, b.add(Op::convolution, {x, b.parameter(f16, {3, 3, 8, count})}, a)));
+  }
+  return *b.finish(results);
+}
+
+TEST(MergedKernelEmulated, ConvolutionsOfOneInputAreRight) {
+  const ContractionProblem problem = *kernel::derive_merged(convolutions_of_one_input({16, 40}));
+  EXPECT_EQ(problem.left.windows.size(), 2U);
+  expect_problem_right(problem, default_of(problem));
+  const auto unlike = kernel::derive_merged(convolutions_of_one_input({16, 40}, 0));
+  ASSERT_FALSE(unlike);
+  EXPECT_THAT(unlike.error().message, testing::HasSubstr("result 1: another operand")) << "other windows";
+}
+
 /// Widths, layouts, types, epilogues and schedules drawn by a seed; STITCH_MERGED: how many.
 TEST(MergedKernelEmulated, RandomProblemsAreRight) {
   constexpr DType dtypes[] = {f16, bf16, f32};
