@@ -36,4 +36,18 @@ Result<Graph> subgraph(const Graph& graph, const std::vector<Value>& sources, co
   return part;
 }
 
+Result<Graph> part_of(const Graph& graph, Value result) {
+  std::vector<bool> needed(graph.size(), false);
+  needed[result.node] = true;
+  std::vector<Value> sources;
+  for (NodeId id = graph.size(); id-- > 0;) {
+    if (!needed[id]) continue;
+    for (const Value operand : graph.node(id).operands) needed[operand.node] = true;
+  }
+  for (const NodeId id : graph.parameters()) {
+    if (needed[id]) sources.push_back({id, 0});
+  }
+  return subgraph(graph, sources, {result});
+}
+
 }  // namespace stitch::graph

@@ -12,4 +12,7 @@ namespace stitch::graph {
 /// a parameter that is no source.
 Result<Graph> subgraph(const Graph& graph, const std::vector<Value>& sources, const std::vector<Value>& wanted);
 
+/// What leads to one of a graph's results, with the parameters that it needs, in their order.
+Result<Graph> part_of(const Graph& graph, Value result);
+
 }  // namespace stitch::graph

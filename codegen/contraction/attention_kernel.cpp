@@ -123,7 +123,7 @@ class AttentionPrinter {
     std::set<int> read = score.parameters;
     read.insert(epilogue.parameters.begin(), epilogue.parameters.end());
     read.insert({p_.scores.left.parameter, p_.scores.right.parameter, p_.product.right.parameter});
-    arguments_.add_tensors(*p_.graph, read, p_.product.result.dtype);
+    arguments_.add_tensors(*p_.graph, read);
     if (s_.split == 1) return;
     kernel_.scratch = {{shape_.part_bytes, false}, {4 * shape_.tiles, true}};
     arguments_.add({kernel::Buffer::Kind::scratch, 0}, "f32* __restrict__ parts");
@@ -277,7 +277,7 @@ class AttentionPrinter {
       out_.line("Parts::join(product, rows, parts, tile, {});", s_.split);
     }
     out_.line("divide_by_sums<{}, {}>(product, rows);", p_.empty_is_zero, p_.nan_is_zero);
-    print_results(out_, p_.product, shape_.product, epilogue, "product", "0");
+    print_results(out_, p_.product, shape_.product, {&epilogue, 1}, "product", "0");
   }
 
   const AttentionProblem& p_;

@@ -1,7 +1,10 @@
 #include "codegen/contraction/contraction_kernel.h"
 
+#include <algorithm>
+
 #include "codegen/contraction/contraction_epilogue.h"
 #include "codegen/contraction/contraction_text.h"
+#include "codegen/contraction/merged_text.h"
 #include "codegen/contraction/tensor_copy_text.h"
 #include "codegen/contraction/warpgroup_text.h"
 #include "codegen/kernel_text.h"
@@ -32,28 +35,26 @@ class ContractionPrinter {
       : problem_(problem), schedule_(schedule), options_(options), shape_(kernel::shape_of(problem, schedule)) {}
 
   Result<GeneratedKernel> print() {
-    STITCH_ASSIGN(const ContractionEpilogue epilogue, print_epilogue(problem_));
-    add_arguments(epilogue);
+    for (std::size_t p = 0; p < kernel::parts_of(problem_).size(); ++p) {
+      STITCH_ASSIGN(ContractionEpilogue epilogue,
+                    print_epilogue(kernel::parts_of(problem_)[p], epilogue_name(problem_, p)));
+      epilogues_.push_back(std::move(epilogue));
+    }
+    add_arguments();
     print_head(out_, options_, kernel::to_string(problem_), kernel::to_string(schedule_),
                schedule_.tensor_copies ? "tensor_copy.cuh"
                : warpgroup()           ? "warpgroup.cuh"
                                        : "contraction.cuh");
-    const bool whole_depth = shape_.depth_tiles * schedule_.split * schedule_.block_depth == problem_.contracted;
-    print_operand(out_, "Left", problem_.left, problem_.rows, problem_.contracted,
-                  {schedule_.block_rows, schedule_.block_depth, schedule_.left_copy, schedule_.swizzle, warpgroup(),
-                   problem_.rows % schedule_.block_rows == 0, whole_depth});
-    print_operand(out_, "Right", problem_.right, problem_.columns, problem_.contracted,
-                  {schedule_.block_columns, schedule_.block_depth, schedule_.right_copy, schedule_.swizzle, warpgroup(),
-                   problem_.columns % schedule_.block_columns == 0, whole_depth});
+    print_operands();
     if (warpgroup()) print_wgmma(out_, "Product", problem_, schedule_);
     if (schedule_.tensor_copies) STITCH_TRY(print_tensor_maps(out_, problem_, schedule_));
     out_.line("using Cores = {};",
               cores_of(problem_, schedule_, "Left", "Right", kernel::core_run(problem_.left, schedule_.thread_rows)));
     out_.blank();
-    out_.append(epilogue.code);
+    for (const ContractionEpilogue& epilogue : epilogues_) out_.append(epilogue.code);
     out_.blank();
     emit_namespace_end(out_);
-    STITCH_TRY(print_kernel(epilogue));
+    STITCH_TRY(print_kernel());
     kernel_.name = options_.name;
     kernel_.source = out_.text();
     kernel_.blocks = shape_.grid;
@@ -64,14 +65,36 @@ class ContractionPrinter {
   }
 
  private:
-  /// Parameters that are read, the result, and what blocks of a split tile share.
-  void add_arguments(const ContractionEpilogue& epilogue) {
-    std::set<int> read = epilogue.parameters;
-    read.insert({problem_.left.parameter, problem_.right.parameter});
-    arguments_.add_tensors(*problem_.graph, read, problem_.result.dtype);
+  void print_operands() {
+    const bool whole_depth = shape_.depth_tiles * schedule_.split * schedule_.block_depth == problem_.contracted;
+    print_operand(out_, "Left", problem_.left, problem_.rows, problem_.contracted,
+                  {schedule_.block_rows, schedule_.block_depth, schedule_.left_copy, schedule_.swizzle, warpgroup(),
+                   problem_.rows % schedule_.block_rows == 0, whole_depth});
+    const bool whole_columns = std::ranges::all_of(kernel::parts_of(problem_), [&](const ContractionProblem& part) {
+      return part.columns % schedule_.block_columns == 0;
+    });
+    const TileText right = {schedule_.block_columns,
+                            schedule_.block_depth,
+                            schedule_.right_copy,
+                            schedule_.swizzle,
+                            warpgroup(),
+                            whole_columns,
+                            whole_depth};
+    if (!problem_.members.empty()) return print_right_of_members(out_, problem_, right);
+    print_operand(out_, "Right", problem_.right, problem_.columns, problem_.contracted, right);
+  }
+
+  /// Parameters that are read, results, and what blocks of a split tile share.
+  void add_arguments() {
+    std::set<int> read = {problem_.left.parameter};
+    for (const ContractionProblem& part : kernel::parts_of(problem_)) read.insert(part.right.parameter);
+    for (const ContractionEpilogue& epilogue : epilogues_)
+      read.insert(epilogue.parameters.begin(), epilogue.parameters.end());
+    arguments_.add_tensors(*problem_.graph, read);
     if (schedule_.tensor_copies) {
       kernel_.scratch = {{tensor_maps_bytes(problem_, schedule_), true}};
-      arguments_.add({kernel::Buffer::Kind::scratch, 0}, "KeptMaps* __restrict__ maps");
+      arguments_.add({kernel::Buffer::Kind::scratch, 0},
+                     fmt::format("KeptMaps<{}>* __restrict__ maps", kernel::parts_of(problem_).size()));
     }
     if (schedule_.split == 1) return;
     kernel_.scratch = {{shape_.scratch_bytes, false}, {4 * shape_.tiles, true}};
@@ -79,7 +102,7 @@ class ContractionPrinter {
     arguments_.add({kernel::Buffer::Kind::scratch, 1}, "u32* __restrict__ arrived");
   }
 
-  Status print_kernel(const ContractionEpilogue& epilogue) {
+  Status print_kernel() {
     out_.line("extern \"C\" __global__ void {}", launch_bounds(shape_.threads, schedule_.blocks_per_sm));
     out_.open("{}({})", options_.name, arguments_.text());
     const std::string wait = fmt::format("await_predecessor({});", arguments_.names());
@@ -90,14 +113,18 @@ class ContractionPrinter {
     }
     out_.line("extern __shared__ __align__({}) unsigned char shared[];", warpgroup() ? 1024 : 128);
     if (schedule_.tensor_copies) {
-      STITCH_TRY(print_staying_blocks(out_, problem_, schedule_, wait, [&] { print_end(epilogue); }));
+      STITCH_TRY(print_staying_blocks(out_, problem_, schedule_, wait, [&] { print_end(); }));
       out_.close();
       return {};
     }
     print_place();
     out_.line("{}", wait);
     out_.line("const Left left = {{in{} + Left::of_batch(batch)}};", problem_.left.parameter);
-    out_.line("const Right right = {{in{} + Right::of_batch(batch)}};", problem_.right.parameter);
+    if (!problem_.members.empty()) {
+      print_right_of_tile(out_, problem_);
+    } else {
+      out_.line("const Right right = {{in{} + Right::of_batch(batch)}};", problem_.right.parameter);
+    }
     out_.line("Cores cores;");
     out_.blank();
     if (warpgroup()) {
@@ -106,7 +133,7 @@ class ContractionPrinter {
       STITCH_ASSIGN(const TileNest nest, contraction_nest(problem_, schedule_));
       print_loop(nest);
     }
-    print_end(epilogue);
+    print_end();
     out_.close();
     return {};
   }
@@ -165,14 +192,14 @@ class ContractionPrinter {
               text_of(nest, s.to.tile), shape_.depth_steps);
   }
 
-  void print_end(const ContractionEpilogue& epilogue) {
+  void print_end() {
     out_.blank();
     if (schedule_.split > 1) {
       out_.line("leave_part<{}>(cores, parts, tile, {}, part);", shape_.threads, schedule_.split);
       out_.line("if (!arrives_last(arrived + tile, {}u)) return;", schedule_.split);
       out_.line("add_parts<{}>(cores, parts, tile, {});", shape_.threads, schedule_.split);
     }
-    print_results(out_, problem_, schedule_, epilogue, "cores", "block_column + warp_column");
+    print_results(out_, problem_, schedule_, epilogues_, "cores", "block_column + warp_column");
   }
 
   [[nodiscard]] bool warpgroup() const { return is_warpgroup(schedule_.instruction); }
@@ -185,6 +212,7 @@ class ContractionPrinter {
   Writer out_;
   GeneratedKernel kernel_;
   ArgumentList arguments_{kernel_};
+  std::vector<ContractionEpilogue> epilogues_;  ///< of each part
 };
 
 }  // namespace

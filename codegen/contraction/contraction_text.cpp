@@ -1,5 +1,7 @@
 #include "codegen/contraction/contraction_text.h"
 
+#include <algorithm>
+
 #include "codegen/index_text.h"
 #include "codegen/kernel_text.h"
 #include "codegen/spelling.h"
@@ -71,8 +73,9 @@ struct StatementWriter {
 };
 
 /// The function `write` of device/contraction.cuh's store_results: `store` results of a strip through `epilogue` to
-/// memory, as far as they are within rows and columns.
-void print_write(Writer& out, const ContractionProblem& problem, const kernel::ContractionStrips& strips, int store) {
+/// memory, result number `number`, as far as they are within rows and columns.
+void print_write(Writer& out, const ContractionProblem& problem, std::size_t number,
+                 const kernel::ContractionStrips& strips, int store) {
   const bool along_rows = kernel::widest_access(problem.result).along_rows;
   out.open("const auto write = [&](int row, int column, const {}* sums)", compute_type(problem.accumulator));
   out.line("if (row >= {} || column >= {}) return;", problem.rows, problem.columns);
@@ -88,7 +91,7 @@ void print_write(Writer& out, const ContractionProblem& problem, const kernel::C
                                  : fmt::format("narrow<{}>({})", type, value);
   out.line("results[v] = {};", stored);
   out.close();
-  out.line("store<{}>(out0 + ({}), results);", store,
+  out.line("store<{}>(out{} + ({}), results);", store, number,
            sum_of({offset_of(problem.result.batch, "batch"), offset_of(problem.result.rows, "row"),
                    offset_of(problem.result.columns, "column")}));
   out.set_depth(out.depth() - 1);
@@ -97,16 +100,20 @@ void print_write(Writer& out, const ContractionProblem& problem, const kernel::C
 
 }  // namespace
 
-std::string offset_of(const ContractionDigits& digits, std::string_view variable) {
+std::string offset_of(const ContractionDigits& digits, std::string_view variable,
+                      std::span<const std::string> strides) {
   std::string text;
   std::int64_t step = 1;
   for (std::size_t i = digits.size(); i-- > 0; step *= digits[i].extent) {
     const auto& [extent, stride] = digits[i];
     if (stride == 0) continue;
+    const bool named = i < strides.size() && !strides[i].empty();
     std::string digit = step == 1 ? std::string(variable) : fmt::format("{} / {}", variable, step);
     if (i > 0) digit = step == 1 ? fmt::format("{} % {}", digit, extent) : fmt::format("({}) % {}", digit, extent);
     text += fmt::format("{}static_cast<s64>({}){}", text.empty() ? "" : " + ", digit,
-                        stride == 1 ? "" : fmt::format(" * {}", stride));
+                        named         ? " * " + strides[i]
+                        : stride == 1 ? ""
+                                      : fmt::format(" * {}", stride));
   }
   return text;
 }
@@ -119,6 +126,13 @@ std::string sum_of(std::initializer_list<std::string> terms) {
   return text.empty() ? "0" : text;
 }
 
+std::string of_member(std::span<const std::string> texts) {
+  if (std::ranges::all_of(texts, [&](const std::string& text) { return text == texts[0]; })) return texts[0];
+  std::string choice;
+  for (std::size_t i = 0; i + 1 < texts.size(); ++i) choice += fmt::format("member == {} ? {} : ", i, texts[i]);
+  return choice + texts.back();
+}
+
 void print_head(Writer& out, const GenerateOptions& options, std::string_view problem, std::string_view schedule,
                 std::string_view header) {
   out.append(options.comment);
@@ -128,12 +142,15 @@ void print_head(Writer& out, const GenerateOptions& options, std::string_view pr
   emit_preamble(out, "", header);
 }
 
-void ArgumentList::add_tensors(const graph::Graph& graph, const std::set<int>& read, graph::DType result) {
+void ArgumentList::add_tensors(const graph::Graph& graph, const std::set<int>& read) {
   for (const int number : read) {
     const graph::DType dtype = graph.node(graph.parameters()[number]).type().dtype;
     add({kernel::Buffer::Kind::input, number}, fmt::format("const {}* __restrict__ in{}", storage_type(dtype), number));
   }
-  add({kernel::Buffer::Kind::output, 0}, fmt::format("{}* __restrict__ out0", storage_type(result)));
+  for (std::size_t r = 0; r < graph.results().size(); ++r) {
+    add({kernel::Buffer::Kind::output, static_cast<int>(r)},
+        fmt::format("{}* __restrict__ out{}", storage_type(graph.type(graph.results()[r]).dtype), r));
+  }
 }
 
 void ArgumentList::add(const kernel::Buffer& buffer, std::string_view declaration) {
@@ -197,6 +214,12 @@ void print_operand(Writer& out, std::string_view name, const kernel::Contraction
   out.close();
   out.set_depth(0);
   out.line("}};");
+  print_tile_type(out, name, operand, tile);
+}
+
+void print_tile_type(Writer& out, std::string_view name, const kernel::ContractionOperand& operand,
+                     const TileText& tile) {
+  const std::string type = storage_type(operand.dtype);
   const bool along_depth = kernel::contiguity(operand) != Contiguity::free;
   // Of lines that are longer than what a swizzle covers: elements of attention have 16 bits.
   constexpr int longest_line = 64;
@@ -236,6 +259,24 @@ std::string cores_of(const ContractionProblem& problem, const kernel::Contractio
                      kernel::shape_of(problem, schedule).fragment_depth);
 }
 
+namespace {
+
+/// Whose a column of tiles is, and where it begins there: all threads of a block find the same.
+void print_member_place(Writer& out, const ContractionProblem& problem, const kernel::ContractionSchedule& schedule,
+                        std::string_view column) {
+  out.line("const int column_tile = {};", column);
+  std::string member;
+  std::vector<std::string> first;
+  for (const std::int64_t tile : kernel::first_tiles(problem, schedule)) {
+    if (!first.empty()) member += fmt::format("{}(column_tile >= {} ? 1 : 0)", member.empty() ? "" : " + ", tile);
+    first.push_back(std::to_string(tile));
+  }
+  out.line("const int member = {};", member);
+  out.line("const int block_column = (column_tile - ({})) * {};", of_member(first), schedule.block_columns);
+}
+
+}  // namespace
+
 void print_tile_place(Writer& out, const ContractionProblem& problem, const kernel::ContractionSchedule& schedule,
                       std::string_view number) {
   const kernel::ContractionShape shape = kernel::shape_of(problem, schedule);
@@ -247,7 +288,9 @@ void print_tile_place(Writer& out, const ContractionProblem& problem, const kern
   std::string row = fmt::format("(group * {0} + of_batch % {1} % height)", group, group * columns);
   if (schedule.cluster > 1) row = fmt::format("({} * {} + rank)", row, schedule.cluster);
   out.line("const int block_row = {} * {};", row, schedule.block_rows);
-  out.line("const int block_column = of_batch % {} / height * {};", group * columns, schedule.block_columns);
+  const std::string column = fmt::format("of_batch % {} / height", group * columns);
+  if (!problem.members.empty()) return print_member_place(out, problem, schedule, column);
+  out.line("const int block_column = {} * {};", column, schedule.block_columns);
 }
 
 void print_tile_copy(Writer& out, bool left, int threads, std::string_view place, std::string_view tile, int depth) {
@@ -276,21 +319,30 @@ std::string members_of(const ContractionEpilogue& epilogue) {
   return text;
 }
 
+std::string epilogue_name(const ContractionProblem& problem, std::size_t part) {
+  return problem.members.empty() ? "Epilogue" : fmt::format("Epilogue{}", part);
+}
+
 void print_results(Writer& out, const ContractionProblem& problem, const kernel::ContractionSchedule& schedule,
-                   const ContractionEpilogue& epilogue, std::string_view cores, std::string_view column) {
+                   std::span<const ContractionEpilogue> epilogues, std::string_view cores, std::string_view column) {
   const kernel::ContractionStrips strips = kernel::strips_of(problem, schedule);
   if (!schedule.tensor_copies) {
     out.line("wait_for_groups<0>();");
     out.line("__syncthreads();  // the strips lie where tiles were read");
   }
-  out.line("const Epilogue epilogue{{{}}};", members_of(epilogue));
   const std::int64_t begin = kernel::shape_of(problem, schedule).strips_at;
   out.line("{0}* const strip = reinterpret_cast<{0}*>(shared{1}) + warp * {2};", compute_type(problem.accumulator),
            begin == 0 ? "" : fmt::format(" + {}", begin), strips.rows * strips.pitch);
-  print_write(out, problem, strips, schedule.store);
-  out.line("store_results<{}, {}, {}, {}, {}>({}, strip, block_row + warp_row, {}, write);", schedule.warp_columns,
-           strips.columns, strips.pitch, schedule.store, kernel::widest_access(problem.result).along_rows, cores,
-           column);
+  for (std::size_t p = 0; p < epilogues.size(); ++p) {
+    const ContractionProblem& part = kernel::parts_of(problem)[p];
+    if (epilogues.size() > 1) out.open("if (member == {})", p);
+    out.line("const {} epilogue{{{}}};", epilogue_name(problem, p), members_of(epilogues[p]));
+    const int store = kernel::store_of(part, schedule);
+    print_write(out, part, p, strips, store);
+    out.line("store_results<{}, {}, {}, {}, {}>({}, strip, block_row + warp_row, {}, write);", schedule.warp_columns,
+             strips.columns, strips.pitch, store, kernel::widest_access(part.result).along_rows, cores, column);
+    if (epilogues.size() > 1) out.close();
+  }
 }
 
 }  // namespace stitch::codegen

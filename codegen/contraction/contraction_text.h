@@ -3,6 +3,7 @@
 #include <functional>
 #include <initializer_list>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -17,10 +18,15 @@
 // What the kernels of products print alike: where operands and results lie, which cores multiply, pipelined loops.
 namespace stitch::codegen {
 
-/// Where element `variable` of a joined dimension lies, beyond the first one, in elements; empty: there.
-std::string offset_of(const kernel::ContractionDigits& digits, std::string_view variable);
+/// Where element `variable` of a joined dimension lies, beyond the first one, in elements; empty: there. `strides`: how
+/// those are spelled that have a name there.
+std::string offset_of(const kernel::ContractionDigits& digits, std::string_view variable,
+                      std::span<const std::string> strides = {});
 /// A sum of those terms that are not empty; "0" of none.
 std::string sum_of(std::initializer_list<std::string> terms);
+
+/// The one of these texts that is of the tile's `member`: "member == 0 ? in1 : in2", or what all of them say.
+std::string of_member(std::span<const std::string> texts);
 
 /// The first lines of a kernel's source: what it computes and how it runs, the device header that it needs.
 void print_head(Writer& out, const GenerateOptions& options, std::string_view problem, std::string_view schedule,
@@ -31,8 +37,8 @@ class ArgumentList {
  public:
   explicit ArgumentList(GeneratedKernel& kernel) : kernel_(kernel) {}
 
-  /// Those of the graph's parameters that are read, by number, and its result.
-  void add_tensors(const graph::Graph& graph, const std::set<int>& read, graph::DType result);
+  /// Those of the graph's parameters that are read, by number, and its results.
+  void add_tensors(const graph::Graph& graph, const std::set<int>& read);
   void add(const kernel::Buffer& buffer, std::string_view declaration);
   /// "const bf16* __restrict__ in0, …".
   [[nodiscard]] const std::string& text() const { return text_; }
@@ -55,6 +61,9 @@ struct TileText {
 /// The structure `name`, which finds an operand's elements, and `nameTile`.
 void print_operand(Writer& out, std::string_view name, const kernel::ContractionOperand& operand, std::int64_t rows,
                    std::int64_t depth, const TileText& tile);
+/// The latter alone.
+void print_tile_type(Writer& out, std::string_view name, const kernel::ContractionOperand& operand,
+                     const TileText& tile);
 
 /// The type of what multiplies the tiles `left` and `right`: "TensorCores<MmaF16, LeftTile, …>". `left_run`: rows that
 /// a lane of CUDA cores has side by side.
@@ -62,7 +71,8 @@ std::string cores_of(const kernel::ContractionProblem& problem, const kernel::Co
                      std::string_view left, std::string_view right, int left_run);
 
 /// Which tile of all is number `number`, whose operands' names the kernel has: `batch`, `block_row`, `block_column`.
-/// `group` rows of clusters are walked column by column, so that blocks which run together share operands in L2.
+/// `group` rows of clusters are walked column by column, so that blocks which run together share operands in L2. Of
+/// several products `member` is the one whose column that is.
 void print_tile_place(Writer& out, const kernel::ContractionProblem& problem,
                       const kernel::ContractionSchedule& schedule, std::string_view number);
 
@@ -81,9 +91,11 @@ void print_nest(Writer& out, const kernel::pipeline::TileNest& nest, const State
 /// What an epilogue's structure is made of: the parameters that it reads, "in2, in3".
 std::string members_of(const ContractionEpilogue& epilogue);
 
-/// The end of a kernel: `cores` leave their results by strips of shared memory through the epilogue. `column`: of the
-/// warp's first result.
+/// The name of the structure that is the epilogue of part number `part`: "Epilogue", of several products "Epilogue1".
+std::string epilogue_name(const kernel::ContractionProblem& problem, std::size_t part);
+/// The end of a kernel: `cores` leave their results by strips of shared memory through the epilogue, of several
+/// products through that of the tile's member. `column`: of the warp's first result.
 void print_results(Writer& out, const kernel::ContractionProblem& problem, const kernel::ContractionSchedule& schedule,
-                   const ContractionEpilogue& epilogue, std::string_view cores, std::string_view column);
+                   std::span<const ContractionEpilogue> epilogues, std::string_view cores, std::string_view column);
 
 }  // namespace stitch::codegen

@@ -14,8 +14,15 @@ using kernel::ContractionSchedule;
 using kernel::ContractionShape;
 using kernel::TensorBox;
 
-/// Of device/tensor_copy.cuh's KeptMaps.
-constexpr std::int64_t kept_maps_bytes = 3 * kernel::tensor_map_bytes;
+/// Of device/tensor_copy.cuh's KeptMaps: those of the operands, and whose they are.
+std::int64_t kept_maps_bytes(const ContractionProblem& problem) {
+  return (2 + std::ssize(kernel::parts_of(problem))) * kernel::tensor_map_bytes;
+}
+
+/// "RightMap", of several products "RightMap1".
+std::string right_map(const ContractionProblem& problem, std::size_t part) {
+  return problem.members.empty() ? "RightMap" : fmt::format("RightMap{}", part);
+}
 
 /// PTX ISA, tensormap.replace: unsigned integers of the element's size, since nothing but zeros is filled in.
 int element_type(int bytes) { return bytes == 1 ? 0 : bytes == 2 ? 1 : 2; }
@@ -54,9 +61,9 @@ std::string batch_coordinates(const kernel::ContractionDigits& digits) {
   return text;
 }
 
-/// Asks for this block's share of an operand's tile.
-void print_boxes(Writer& out, bool left, const kernel::ContractionOperand& operand, const TensorBox& box, int depth,
-                 int shares) {
+/// Asks for this block's share of an operand's tile, by the map `map`.
+void print_boxes(Writer& out, bool left, std::string_view map, const kernel::ContractionOperand& operand,
+                 const TensorBox& box, int depth, int shares) {
   const std::string name = left ? "Left" : "Right";
   const bool along_depth = kernel::contiguity(operand) != kernel::Contiguity::free;
   const std::string first = left ? "block_row" : "block_column", tiles = left ? "shared" : "right_tiles";
@@ -73,9 +80,8 @@ void print_boxes(Writer& out, bool left, const kernel::ContractionOperand& opera
       free += fmt::format(" + {} * 64", panel);
     }
     const std::string k = fmt::format("k * {}", depth);
-    out.line("copy_box<{}Map::rank, {}>({}, own.{}, {{{}, {}{}}}, full, {});", name, shares > 1, to,
-             left ? "left" : "right", along_depth ? k : free, along_depth ? free : k, batch_coordinates(operand.batch),
-             (1 << shares) - 1);
+    out.line("copy_box<{}, {}>({}, {}, {{{}, {}{}}}, full, {});", box.dimensions.size(), shares > 1, to, map,
+             along_depth ? k : free, along_depth ? free : k, batch_coordinates(operand.batch), (1 << shares) - 1);
   }
 }
 
@@ -99,18 +105,24 @@ void print_asking_warp(Writer& out, const ContractionProblem& problem, const Con
                        const TensorBox& left, const TensorBox& right) {
   const ContractionShape shape = kernel::shape_of(problem, s);
   // There are more blocks than stay only where some of them are verified, a tile each, which share no place.
-  out.line("KeptMaps& own = maps[blockIdx.x % {}u];", shape.grid);
+  const auto parts = kernel::parts_of(problem);
+  out.line("KeptMaps<{}>& own = maps[blockIdx.x % {}u];", parts.size(), shape.grid);
   Hasher name;
   name.hash(kernel::contraction_hash(problem)).hash(kernel::schedule_hash(s));
-  out.line("keep_tensor_maps<LeftMap, RightMap>(own_maps, own, in{} + {}, in{} + {}, 0x{:x}u);", problem.left.parameter,
-           problem.left.offset, problem.right.parameter, problem.right.offset, name.finish().low);
+  std::string maps = "LeftMap", begins = fmt::format("in{} + {}", problem.left.parameter, problem.left.offset);
+  for (std::size_t p = 0; p < parts.size(); ++p) {
+    maps += ", " + right_map(problem, p);
+    begins += fmt::format(", in{} + {}", parts[p].right.parameter, parts[p].right.offset);
+  }
+  out.line("keep_tensor_maps<{}>(own_maps, own, 0x{:x}u, {});", maps, name.finish().low, begins);
   out.open("if (threadIdx.x % 32 == 0)");
   open_tiles(out, problem, s, shape);
   out.line("#pragma unroll 1");
   out.open("for (int k = 0; k < {}; ++k)", shape.depth_tiles);
   out.line("const u32 full = stages.expect(at, LeftTile::bytes + RightTile::bytes);");
-  print_boxes(out, true, problem.left, left, s.block_depth, 1);
-  print_boxes(out, false, problem.right, right, s.block_depth, s.cluster);
+  print_boxes(out, true, "own.left", problem.left, left, s.block_depth, 1);
+  print_boxes(out, false, parts.size() > 1 ? "own.right + member * 128" : "own.right", problem.right, right,
+              s.block_depth, s.cluster);
   out.line("at.advance();");
   out.close(3);
   out.line("__syncwarp();");
@@ -143,26 +155,29 @@ void print_multiplying_warps(Writer& out, const ContractionProblem& problem, con
 }  // namespace
 
 std::int64_t tensor_maps_bytes(const ContractionProblem& problem, const ContractionSchedule& schedule) {
-  return kernel::shape_of(problem, schedule).grid * kept_maps_bytes;
+  return kernel::shape_of(problem, schedule).grid * kept_maps_bytes(problem);
 }
 
 Status print_tensor_maps(Writer& out, const ContractionProblem& problem, const ContractionSchedule& schedule) {
   STITCH_ASSIGN(const TensorBox left, kernel::left_box(problem, schedule));
-  STITCH_ASSIGN(const TensorBox right, kernel::right_box(problem, schedule));
   print_tensor_map(out, "LeftMap", graph::byte_size(problem.left.dtype), left);
-  print_tensor_map(out, "RightMap", graph::byte_size(problem.right.dtype), right);
+  for (std::size_t p = 0; p < kernel::parts_of(problem).size(); ++p) {
+    const ContractionProblem& part = kernel::parts_of(problem)[p];
+    STITCH_ASSIGN(const TensorBox right, kernel::right_box(part, schedule));
+    print_tensor_map(out, right_map(problem, p), graph::byte_size(part.right.dtype), right);
+  }
   return {};
 }
 
 Status print_staying_blocks(Writer& out, const ContractionProblem& problem, const ContractionSchedule& s,
                             const std::string& wait, const std::function<void()>& results) {
   STITCH_ASSIGN(const TensorBox left, kernel::left_box(problem, s));
-  STITCH_ASSIGN(const TensorBox right, kernel::right_box(problem, s));
+  STITCH_ASSIGN(const TensorBox right, kernel::right_box(kernel::parts_of(problem)[0], s));
   const int warps = kernel::shape_of(problem, s).warps;
   out.line("unsigned char* const right_tiles = shared + {} * LeftTile::bytes;", s.stages);
   out.line("unsigned char* const own_maps = right_tiles + {} * RightTile::bytes;", s.stages);
   out.line("const TensorStages<{}, {}, {}> stages{{shared_address(own_maps + {})}};", s.stages, warps, s.cluster,
-           2 * kernel::tensor_map_bytes);
+           (1 + std::ssize(kernel::parts_of(problem))) * kernel::tensor_map_bytes);
   if (s.cluster > 1) out.line("const int rank = block_of_cluster();");
   print_warpgroup_place(out, s);
   out.line("stages.begin();");

@@ -14,7 +14,8 @@ namespace stitch::codegen {
 /// Bytes of device memory in which such blocks keep their tensor maps from launch to launch.
 std::int64_t tensor_maps_bytes(const kernel::ContractionProblem& problem, const kernel::ContractionSchedule& schedule);
 
-/// The structures `LeftMap` and `RightMap`. Errors: constraint, operands that such a map cannot say.
+/// The structures `LeftMap` and `RightMap`, of several products `RightMap0` and so on. Errors: constraint, operands
+/// that such a map cannot say.
 Status print_tensor_maps(Writer& out, const kernel::ContractionProblem& problem,
                          const kernel::ContractionSchedule& schedule);
 

@@ -74,7 +74,7 @@ struct OperandTile {
 constexpr int loads_through_registers = 8;
 
 // Asks for a tile. `operand` knows where an element lies (at(row, k)) and whether there is one under a convolution's
-// window (covers(row, k)); what is outside of rows and depth is zero, where tiles are not whole.
+// window (covers(row, k)); what is outside of its rows and depth is zero, where tiles are not whole.
 template <class Tile, int threads, class Operand>
 __device__ __forceinline__ void copy_tile(unsigned char* to, const Operand& operand, int first_row, int first_k) {
   using T = typename Tile::type;
@@ -89,7 +89,7 @@ __device__ __forceinline__ void copy_tile(unsigned char* to, const Operand& oper
     const int line = i / runs, element = i % runs * run;
     const int row = first_row + (Tile::along_depth ? line : element);
     const int k = first_k + (Tile::along_depth ? element : line);
-    const bool inside = (Operand::whole_rows || row < Operand::rows) && (Operand::whole_depth || k < Operand::depth) &&
+    const bool inside = (Operand::whole_rows || row < operand.rows) && (Operand::whole_depth || k < Operand::depth) &&
                         Operand::covers(row, k);
     copy_or_zero<Tile::copy_bytes>(to + Tile::place(line, element), operand.data + (inside ? operand.at(row, k) : 0),
                                    inside);

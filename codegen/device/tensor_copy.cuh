@@ -65,29 +65,39 @@ __device__ __forceinline__ void make_tensor_map(unsigned char* place, unsigned c
       : "memory");
 }
 
+template <class, class T>
+using SameAs = T;
+
 // What a block keeps in device memory from launch to launch: its maps, and whose they are.
+template <int rights>
 struct KeptMaps {
-  unsigned char left[128], right[128];
+  unsigned char left[128], right[rights * 128];
   u64 about[16];  // addresses of the operands, and what names the kernel's maps
 };
 
 // The warp sees to it that the maps of these operands are there. To make them takes as long as a small product: they
 // are kept while a kernel is launched with the same addresses. Memory that nobody has used yet is zero.
-template <class LeftMap, class RightMap>
-__device__ __forceinline__ void keep_tensor_maps(unsigned char* place, KeptMaps& maps, const void* left,
-                                                 const void* right, u64 name) {
+// One map of a right operand for each member of several products.
+template <class LeftMap, class... RightMaps, int rights = sizeof...(RightMaps)>
+__device__ __forceinline__ void keep_tensor_maps(unsigned char* place, KeptMaps<rights>& maps, u64 name,
+                                                 const void* left, const SameAs<RightMaps, const void*>... right) {
+  static_assert(rights + 2 <= 16, "what there is room for in KeptMaps");
   const int lane = static_cast<int>(threadIdx.x) % 32;
   // The engine's reads of the maps come behind the one of whose they are: they are on their way to L2 meanwhile.
-  if (lane < 2) asm volatile("prefetch.global.L2 [%0];" ::"l"(lane == 0 ? maps.left : maps.right));
-  const u64 mine = lane == 0 ? reinterpret_cast<u64>(left) : lane == 1 ? reinterpret_cast<u64>(right) : name;
-  const bool known = lane >= 3 || maps.about[lane] == mine;
+  if (lane < 1 + rights) asm volatile("prefetch.global.L2 [%0];" ::"l"(maps.left + lane * 128));
+  u64 mine = lane == 0 ? reinterpret_cast<u64>(left) : name;
+  int number = 0;
+  ((++number, mine = lane == number ? reinterpret_cast<u64>(right) : mine), ...);
+  const bool known = lane >= 2 + rights || maps.about[lane] == mine;
   if (!__all_sync(0xffffffffu, known)) {
     make_tensor_map<LeftMap>(place, maps.left, left);
-    make_tensor_map<RightMap>(place + 128, maps.right, right);
-    if (lane < 3) maps.about[lane] = mine;
+    number = 0;
+    ((make_tensor_map<RightMaps>(place + 128 + number * 128, maps.right + number * 128, right), ++number), ...);
+    if (lane < 2 + rights) maps.about[lane] = mine;
   }
-  asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" ::"l"(maps.left) : "memory");
-  asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" ::"l"(maps.right) : "memory");
+#pragma unroll
+  for (int map = 0; map < 1 + rights; ++map)
+    asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" ::"l"(maps.left + map * 128) : "memory");
 }
 
 // Brings a box, whose first element is at these coordinates (the contiguous one first), to `to`: of this block, or at

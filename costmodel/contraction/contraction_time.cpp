@@ -132,8 +132,7 @@ class Pricing {
   void count_traffic(double together, ContractionTime& time) {
     const double kept = c_.l2_kept * static_cast<double>(d_.l2_bytes);
     const double reads = operand_reads(p_, s_, shape_, together, kept);
-    const double results = static_cast<double>(p_.batch) * p_.rows * p_.columns * graph::byte_size(p_.result.dtype);
-    const double others = epilogue_reads_;
+    const double results = result_bytes(p_), others = epilogue_reads_;
     const double parts = static_cast<double>(shape_.scratch_bytes);  // of partial sums, written and read
     const double spilled = std::max(0.0, parts - kept);              // of those, what L2 does not hold
     time.dram_bytes = reads + others + results + 2 * spilled;

@@ -47,9 +47,10 @@ struct ContractionTime {
 ContractionTime contraction_time(const kernel::ContractionProblem& problem, const kernel::ContractionSchedule& schedule,
                                  const DeviceSpec& device, const AnalyticalConstants& constants = {});
 
-/// What the vendor's library takes for the same: the best of its tiles, by the same model, with the asynchronous
-/// tensor-core instructions that our kernels do not use yet. A prediction of what a library that is as good as the
-/// hardware allows would take, not of a version of cuBLASLt. How far both may be off: KernelKind::contraction.
+/// What the vendor's library takes for the same (which is one product): the best of its tiles, by the same model, with
+/// the asynchronous tensor-core instructions that our kernels do not use yet. A prediction of what a library that is as
+/// good as the hardware allows would take, not of a version of cuBLASLt. How far both may be off:
+/// KernelKind::contraction.
 double library_us(const kernel::ContractionProblem& problem, const DeviceSpec& device,
                   const AnalyticalConstants& constants = {});
 

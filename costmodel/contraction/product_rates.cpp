@@ -105,15 +105,27 @@ double epilogue_reads(const ContractionProblem& problem) {
   double bytes = 0;
   for (std::size_t p = 0; p < graph.parameters().size(); ++p) {
     const int number = static_cast<int>(p);
-    if (number == problem.left.parameter || number == problem.right.parameter) continue;
+    const bool multiplied = std::ranges::any_of(kernel::parts_of(problem), [&](const ContractionProblem& part) {
+      return number == part.left.parameter || number == part.right.parameter;
+    });
+    if (multiplied) continue;
     const graph::NodeId parameter = graph.parameters()[p];
     if (read.contains(parameter)) bytes += static_cast<double>(graph.node(parameter).type().bytes());
   }
   return bytes;
 }
 
+double result_bytes(const ContractionProblem& problem) {
+  double bytes = 0;
+  for (const ContractionProblem& part : kernel::parts_of(problem))
+    bytes += static_cast<double>(part.batch) * part.rows * part.columns * graph::byte_size(part.result.dtype);
+  return bytes;
+}
+
 int epilogue_operators(const ContractionProblem& problem) {
   int count = 0;
+  for (const ContractionProblem& member : problem.members) count = std::max(count, epilogue_operators(member));
+  if (!problem.members.empty()) return count;
   for (const graph::Node& node : problem.graph->nodes()) {
     if (graph::is_elementwise(node.op)) ++count;
   }

@@ -57,8 +57,11 @@ double different_batches(const kernel::ContractionOperand& operand);
 double different_share(const kernel::ContractionProblem& problem, const kernel::ContractionOperand& operand,
                        std::int64_t rows);
 
-/// Bytes that the epilogue reads besides the sums, and its element-wise operators.
+/// Bytes that the epilogue reads besides the sums, and its element-wise operators; of several products all bytes, and
+/// the longest.
 double epilogue_reads(const kernel::ContractionProblem& problem);
+/// And that it writes.
+double result_bytes(const kernel::ContractionProblem& problem);
 int epilogue_operators(const kernel::ContractionProblem& problem);
 
 }  // namespace stitch::costmodel

@@ -113,7 +113,8 @@ DType accumulator_of(DType left, DType right, DType result) {
   return wide ? DType::f64 : DType::f32;
 }
 
-std::string extents_text(std::int64_t a, std::int64_t b, bool swapped) {
+template <class Extent, class Other>
+std::string extents_text(const Extent& a, const Other& b, bool swapped) {
   return swapped ? fmt::format("[{},{}]ᵀ", b, a) : fmt::format("[{},{}]", a, b);
 }
 
@@ -134,7 +135,17 @@ void hash_window(Hasher& hasher, const WindowDimension& window) {
 
 }  // namespace
 
+std::span<const ContractionProblem> parts_of(const ContractionProblem& problem) {
+  if (problem.members.empty()) return {&problem, 1};
+  return problem.members;
+}
+
+std::int64_t most_columns(const ContractionProblem& problem) {
+  return std::ranges::max(parts_of(problem), {}, &ContractionProblem::columns).columns;
+}
+
 bool ContractionProblem::has_epilogue() const {
+  if (!members.empty()) return std::ranges::any_of(members, &ContractionProblem::has_epilogue);
   for (NodeId id = root + 1; id < graph->size(); ++id) {
     if (graph::is_elementwise(graph->node(id).op)) return true;
   }
@@ -146,7 +157,12 @@ double ContractionProblem::products() const {
          static_cast<double>(contracted);
 }
 
-std::int64_t ContractionProblem::least_bytes() const { return kernel::least_bytes(*graph); }
+std::int64_t ContractionProblem::least_bytes() const {
+  if (!members.empty()) return kernel::least_bytes(*graph);
+  // A member's graph has the parameters of the others, too.
+  const Result<Graph> own = graph::part_of(*graph, graph->results()[0]);
+  return kernel::least_bytes(own ? *own : *graph);
+}
 
 bool ContractionProblem::operator==(const ContractionProblem& other) const {
   return contraction_hash(*this) == contraction_hash(other);
@@ -207,16 +223,23 @@ ResultAccess widest_access(const ContractionResult& result) {
 std::string to_string(const ContractionProblem& problem) {
   const bool left_turned = contiguity(problem.left) == Contiguity::free;
   const bool right_turned = contiguity(problem.right) == Contiguity::contracted;
-  return fmt::format("{} {}{}×{}·{} → {}{}", to_string(problem.left.dtype),
-                     problem.is_convolution() ? "convolution " : "", problem.batch,
-                     extents_text(problem.rows, problem.contracted, left_turned),
-                     extents_text(problem.contracted, problem.columns, right_turned), to_string(problem.result.dtype),
-                     problem.has_epilogue() ? " with epilogue" : "");
+  std::string columns, results;
+  for (const ContractionProblem& part : parts_of(problem)) {
+    columns += fmt::format("{}{}", columns.empty() ? "" : "+", part.columns);
+    results += fmt::format("{}{}", results.empty() ? "" : ", ", to_string(part.result.dtype));
+  }
+  return fmt::format(
+      "{} {}{}×{}·{} → {}{}", to_string(problem.left.dtype), problem.is_convolution() ? "convolution " : "",
+      problem.batch, extents_text(problem.rows, problem.contracted, left_turned),
+      extents_text(problem.contracted, columns, right_turned), results, problem.has_epilogue() ? " with epilogue" : "");
 }
 
 Hash128 contraction_hash(const ContractionProblem& problem) {
   Hasher hasher;
   hasher.text("stitch-contraction-1");
+  // Each with its own graph, whose results are the whole one's.
+  for (const ContractionProblem& member : problem.members) hasher.hash(contraction_hash(member));
+  if (!problem.members.empty()) return hasher.finish();
   for (const ContractionOperand* operand : {&problem.left, &problem.right}) {
     hasher.integer(static_cast<std::uint64_t>(operand->parameter)).text(to_string(operand->dtype));
     hasher.integer(static_cast<std::uint64_t>(operand->offset));

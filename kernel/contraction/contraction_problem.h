@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,9 @@ struct ContractionProblem {
   /// the only result is the epilogue. Never null once derived; shared, immutable.
   std::shared_ptr<const graph::Graph> graph;
   graph::NodeId root = -1;
+  /// Of several products that share their left operand (merged_contraction.h), each by itself; `columns` are then those
+  /// of all, `right`, `result` and `root` the first one's, and number i makes the graph's result i. Else empty.
+  std::vector<ContractionProblem> members;
 
   /// Whether the left operand is looked up under windows (contraction_sides.h).
   [[nodiscard]] bool is_convolution() const { return graph->node(root).op == graph::Op::convolution; }
@@ -70,6 +74,11 @@ Result<ContractionProblem> contraction_of(const graph::Graph& graph, const graph
 /// The same, seen from the other side: left and right, rows and columns exchanged.
 ContractionProblem turned(ContractionProblem problem);
 
+/// The members of a merged problem; of any other the problem itself.
+std::span<const ContractionProblem> parts_of(const ContractionProblem& problem);
+/// Of the widest of them.
+std::int64_t most_columns(const ContractionProblem& problem);
+
 /// Elements one store may take along the result's contiguous dimension, up to 16 bytes; and whether that is the rows.
 struct ResultAccess {
   int elements = 1;
@@ -78,7 +87,8 @@ struct ResultAccess {
 ResultAccess widest_access(const ContractionResult& result);
 
 /// "bf16 1×[768,1024]ᵀ·[768,3072] → bf16 with epilogue", "bf16 convolution 1×[25088,576]·…": sides as they lie in
-/// memory, ᵀ where that is not rows × contracted of the left or contracted × columns of the right.
+/// memory, ᵀ where that is not rows × contracted of the left or contracted × columns of the right. Of several products
+/// columns and results of each: "bf16 1×[64,768]·[768,768+256+256] → bf16, bf16, f32".
 std::string to_string(const ContractionProblem& problem);
 
 /// Names the problem by all that a kernel's code depends on.

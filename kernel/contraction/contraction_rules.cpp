@@ -88,9 +88,15 @@ std::string tensor_copies(const Problem& p, const Schedule& s, const DeviceSpec&
     return fmt::format("clusters of {} of {} tiles", s.cluster, rows);
   if (s.resident < s.cluster || s.resident % s.cluster != 0)
     return fmt::format("{} blocks in clusters of {}", s.resident, s.cluster);
-  const Result<TensorBox> left = left_box(p, s), right = right_box(p, s);
+  const Result<TensorBox> left = left_box(p, s), first = right_box(parts_of(p)[0], s);
   if (!left) return "left: " + left.error().message;
-  return right ? "" : "right: " + right.error().message;
+  for (const Problem& part : parts_of(p)) {
+    const Result<TensorBox> right = right_box(part, s);
+    if (!right) return "right: " + right.error().message;
+    // A tile of any member is brought by the same copies.
+    if (right->dimensions.size() != first->dimensions.size()) return "right: maps of unlike dimensions";
+  }
+  return {};
 }
 
 std::string thread_tile(const Problem& p, const Schedule& s, const DeviceSpec&) {
@@ -141,14 +147,20 @@ std::string copy_of(const ContractionOperand& operand, int bytes, int free, int 
 }
 
 std::string copies(const Problem& p, const Schedule& s, const DeviceSpec&) {
-  std::string left = copy_of(p.left, s.left_copy, s.block_rows, s.block_depth);
-  return left.empty() ? copy_of(p.right, s.right_copy, s.block_columns, s.block_depth) : left;
+  std::string wrong = copy_of(p.left, s.left_copy, s.block_rows, s.block_depth);
+  for (const Problem& part : parts_of(p)) {
+    if (wrong.empty()) wrong = copy_of(part.right, s.right_copy, s.block_columns, s.block_depth);
+  }
+  return wrong;
 }
 
 std::string stores(const Problem& p, const Schedule& s, const DeviceSpec&) {
-  const ResultAccess widest = widest_access(p.result);
-  const int run = widest.along_rows ? strips_of(p, s).rows : strips_of(p, s).columns;
-  const int most = std::min(widest.elements, run);
+  int most = 1;
+  for (const Problem& part : parts_of(p)) {
+    const ResultAccess widest = widest_access(part.result);
+    const int run = widest.along_rows ? strips_of(part, s).rows : strips_of(part, s).columns;
+    most = std::max(most, std::min(widest.elements, run));
+  }
   return s.store <= most ? "" : fmt::format("stores of {} elements, at most {}", s.store, most);
 }
 
@@ -218,18 +230,15 @@ std::optional<ContractionInstruction> instruction_of(int warps, const Problem& p
   return found;
 }
 
-int largest_power(std::int64_t at_most) {
-  return at_most < 1 ? 1 : static_cast<int>(std::bit_floor(static_cast<std::uint64_t>(at_most)));
-}
-
 /// Tiles as large as the extents, and not so large that most SMs have none.
 void fit_block(const Problem& p, const DeviceSpec& d, Schedule& s) {
   const auto blocks = [&] {
     return p.batch * ((p.rows + s.block_rows - 1) / s.block_rows) *
            ((p.columns + s.block_columns - 1) / s.block_columns);
   };
+  const std::int64_t columns = most_columns(p);
   while (s.block_rows > 32 && s.block_rows / 2 >= p.rows) s.block_rows /= 2;
-  while (s.block_columns > 32 && s.block_columns / 2 >= p.columns) s.block_columns /= 2;
+  while (s.block_columns > 32 && s.block_columns / 2 >= columns) s.block_columns /= 2;
   while (blocks() < d.sm_count && s.block_rows * s.block_columns > 64 * 64) {
     (s.block_rows >= s.block_columns ? s.block_rows : s.block_columns) /= 2;
   }
@@ -275,10 +284,14 @@ void fit_accesses(const Problem& problem, Schedule& s) {
     return (contiguity(operand) == Contiguity::free ? free : s.block_depth) * graph::byte_size(operand.dtype);
   };
   s.left_copy = std::min(widest_access(problem.left), run(problem.left, s.block_rows));
-  s.right_copy = std::min(widest_access(problem.right), run(problem.right, s.block_columns));
-  const ResultAccess widest = widest_access(problem.result);
-  s.store = std::min(widest.elements,
-                     widest.along_rows ? largest_power(strips_of(problem, s).rows) : strips_of(problem, s).columns);
+  s.right_copy = widest_bytes;
+  int store = 1;
+  s.store = widest_bytes;
+  for (const Problem& part : parts_of(problem)) {
+    s.right_copy = std::min({s.right_copy, widest_access(part.right), run(part.right, s.block_columns)});
+    store = std::max(store, store_of(part, s));
+  }
+  s.store = store;
 }
 
 Result<Schedule> default_schedule(const Problem& problem, const DeviceSpec& device) {

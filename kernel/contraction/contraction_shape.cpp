@@ -24,8 +24,19 @@ int core_depth(const ContractionProblem& problem) {
 
 }  // namespace
 
-std::int64_t tensor_copy_bytes(const ContractionSchedule& schedule) {
-  return 2 * tensor_map_bytes + divided_up(2 * 8 * schedule.stages, 128) * 128;
+std::int64_t tensor_copy_bytes(const ContractionProblem& problem, const ContractionSchedule& schedule) {
+  const std::int64_t maps = 1 + std::ssize(parts_of(problem));
+  return maps * tensor_map_bytes + divided_up(2 * 8 * schedule.stages, 128) * 128;
+}
+
+std::vector<std::int64_t> first_tiles(const ContractionProblem& problem, const ContractionSchedule& schedule) {
+  std::vector<std::int64_t> first;
+  std::int64_t tiles = 0;
+  for (const ContractionProblem& part : parts_of(problem)) {
+    first.push_back(tiles);
+    tiles += divided_up(part.columns, schedule.block_columns);
+  }
+  return first;
 }
 
 ContractionShape shape_of(const ContractionProblem& problem, const ContractionSchedule& s) {
@@ -34,7 +45,8 @@ ContractionShape shape_of(const ContractionProblem& problem, const ContractionSc
   shape.warps = s.block_rows / s.warp_rows * (s.block_columns / s.warp_columns);
   shape.threads = 32 * (shape.warps + (s.tensor_copies ? 1 : 0));
   shape.row_tiles = divided_up(divided_up(problem.rows, s.block_rows), s.cluster) * s.cluster;
-  shape.column_tiles = divided_up(problem.columns, s.block_columns);
+  for (const ContractionProblem& part : parts_of(problem))
+    shape.column_tiles += divided_up(part.columns, s.block_columns);
   shape.depth_tiles = divided_up(divided_up(problem.contracted, s.block_depth), s.split);
   shape.tiles = problem.batch * shape.row_tiles * shape.column_tiles;
   shape.blocks = std::max<std::int64_t>(1, shape.tiles * s.split);
@@ -48,7 +60,7 @@ ContractionShape shape_of(const ContractionProblem& problem, const ContractionSc
   const std::int64_t accumulator = graph::byte_size(problem.accumulator);
   const ContractionStrips strips = strips_of(problem, s);
   const std::int64_t stages = s.stages * (shape.left_bytes + shape.right_bytes);
-  shape.strips_at = s.tensor_copies ? stages + tensor_copy_bytes(s) : 0;
+  shape.strips_at = s.tensor_copies ? stages + tensor_copy_bytes(problem, s) : 0;
   shape.shared_bytes = std::max(stages, shape.strips_at + shape.warps * strips.bytes);
   if (s.split > 1) {
     shape.scratch_bytes = shape.tiles * s.split * s.block_rows * s.block_columns * accumulator;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "kernel/contraction/contraction_schedule.h"
 
@@ -16,7 +17,7 @@ constexpr std::int64_t divided_up(std::int64_t a, std::int64_t b) { return (a + 
 struct ContractionShape {
   int warps = 1;                                 ///< that multiply
   int threads = 32;                              ///< theirs, and those of the warp that asks for tensor copies
-  std::int64_t row_tiles = 0, column_tiles = 0;  ///< of one batch; whole clusters of rows
+  std::int64_t row_tiles = 0, column_tiles = 0;  ///< of one batch; whole clusters of rows, columns of all members
   std::int64_t depth_tiles = 0;                  ///< of one block: all of them ÷ split, rounded up
   std::int64_t tiles = 0;                        ///< over all batches
   std::int64_t blocks = 1;                       ///< tiles × split; at least 1
@@ -32,8 +33,11 @@ struct ContractionShape {
   int fragments = 0;                             ///< 4-byte registers of its operands, all fragment stages
   int registers = 0;                             ///< estimate of all that a thread has
 };
-/// What tensor copies have in shared memory behind their stages: two tensor maps, and two barriers a stage.
-std::int64_t tensor_copy_bytes(const ContractionSchedule& schedule);
+/// What tensor copies have in shared memory behind their stages: a tensor map of each operand, and two barriers a
+/// stage.
+std::int64_t tensor_copy_bytes(const ContractionProblem& problem, const ContractionSchedule& schedule);
+/// The first column of tiles of each of parts_of(problem), which has those up to the next one's: a tile is of one.
+std::vector<std::int64_t> first_tiles(const ContractionProblem& problem, const ContractionSchedule& schedule);
 ContractionShape shape_of(const ContractionProblem& problem, const ContractionSchedule& schedule);
 
 }  // namespace stitch::kernel

@@ -1,6 +1,7 @@
 #include "kernel/contraction/strips.h"
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
 
 namespace stitch::kernel {
@@ -8,6 +9,13 @@ namespace stitch::kernel {
 int core_run(const ContractionOperand& operand, int thread_extent) {
   if (contiguity(operand) != Contiguity::free) return 1;
   return std::min({thread_extent, 4, 16 / graph::byte_size(operand.dtype)});
+}
+
+int store_of(const ContractionProblem& part, const ContractionSchedule& s) {
+  const ResultAccess widest = widest_access(part.result);
+  const ContractionStrips strips = strips_of(part, s);
+  const auto run = static_cast<unsigned>(widest.along_rows ? strips.rows : strips.columns);
+  return std::min({s.store, widest.elements, static_cast<int>(std::bit_floor(run))});
 }
 
 ContractionStrips strips_of(const ContractionProblem& problem, const ContractionSchedule& s) {

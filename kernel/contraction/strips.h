@@ -18,6 +18,9 @@ struct ContractionStrips {
 };
 ContractionStrips strips_of(const ContractionProblem& problem, const ContractionSchedule& schedule);
 
+/// Elements of one store of a part's results: as many as the schedule says, its layout and the strips allow.
+int store_of(const ContractionProblem& part, const ContractionSchedule& schedule);
+
 /// Rows (or columns) that a lane of cuda_core has side by side: where an operand is contiguous along them, 16 bytes of
 /// it; else lanes alternate.
 int core_run(const ContractionOperand& operand, int thread_extent);

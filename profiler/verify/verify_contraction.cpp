@@ -46,6 +46,22 @@ class TileWalk {
   std::int64_t rows_, columns_, across_;
 };
 
+/// The first and the last column of tiles of each product.
+std::set<std::int64_t> outer_columns(const ContractionProblem& problem, const ContractionSchedule& s) {
+  std::set<std::int64_t> outer = {kernel::shape_of(problem, s).column_tiles - 1};
+  for (const std::int64_t first : kernel::first_tiles(problem, s)) outer.insert({first, first - 1});
+  outer.erase(-1);
+  return outer;
+}
+
+/// Columns of results in a column of tiles: the last of a product has what is left.
+std::int64_t columns_of_tile(const ContractionProblem& problem, const ContractionSchedule& s, std::int64_t column) {
+  const std::vector<std::int64_t> first = kernel::first_tiles(problem, s);
+  const auto part = std::ranges::upper_bound(first, column) - first.begin() - 1;
+  const std::int64_t left = kernel::parts_of(problem)[part].columns - (column - first[part]) * s.block_columns;
+  return std::clamp<std::int64_t>(left, 0, s.block_columns);
+}
+
 BlockSample sample_tiles(const ContractionProblem& problem, const ContractionSchedule& s, std::int64_t budget,
                          std::uint64_t seed) {
   const ContractionShape shape = kernel::shape_of(problem, s);
@@ -61,7 +77,7 @@ BlockSample sample_tiles(const ContractionProblem& problem, const ContractionSch
     if (!s.tensor_copies || places.insert(tile * s.cluster % shape.grid).second) tiles.insert(tile);
   };
   for (const std::int64_t row : {std::int64_t{0}, walk.rows() - 1}) {
-    for (const std::int64_t column : {std::int64_t{0}, walk.columns() - 1}) take(batch + walk.number_of(row, column));
+    for (const std::int64_t column : outer_columns(problem, s)) take(batch + walk.number_of(row, column));
   }
   const std::int64_t most = s.tensor_copies ? shape.grid / s.cluster : all;
   for (std::int64_t tries = 0; std::ssize(tiles) < std::min(wanted, most) && tries < 4 * all; ++tries)
@@ -76,8 +92,8 @@ BlockSample sample_tiles(const ContractionProblem& problem, const ContractionSch
   for (const std::int64_t tile : tiles) {
     const auto [row, column] = walk.place_of(tile % of_batch);
     for (int block = 0; block < s.cluster; ++block) {
-      sample.writes += within(s.block_rows, row * s.cluster + block, problem.rows) *
-                       within(s.block_columns, column, problem.columns);
+      sample.writes +=
+          within(s.block_rows, row * s.cluster + block, problem.rows) * columns_of_tile(problem, s, column);
       for (int part = 0; part < s.split; ++part) sample.blocks.push_back((tile * s.cluster + block) * s.split + part);
     }
   }

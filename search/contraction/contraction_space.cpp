@@ -54,7 +54,7 @@ class Space {
     const int largest = graph::byte_size(problem_.accumulator) == 8 ? 128 : 256;
     const int size = std::max(graph::byte_size(problem_.left.dtype), graph::byte_size(problem_.right.dtype));
     for (const int rows : tiles_of(problem_.rows, 16, largest)) {
-      for (const int columns : tiles_of(problem_.columns, 16, largest)) {
+      for (const int columns : tiles_of(kernel::most_columns(problem_), 16, largest)) {
         for (const int depth : tiles_of(problem_.contracted, std::max(16, 64 / size), std::max(16, 128 / size))) {
           s.block_rows = rows;
           s.block_columns = columns;
@@ -129,7 +129,7 @@ class Space {
             if (groups >= 1 && groups <= most_groups) of_tensor_tile(s);
           }
         }
-        if (s.block_columns >= problem_.columns) break;
+        if (s.block_columns >= kernel::most_columns(problem_)) break;
       }
       if (s.block_rows >= problem_.rows) break;
     }

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <cstring>
+#include <set>
 
 #include "base/npy.h"
 #include "tests/cli/run_stitch.h"
@@ -82,6 +83,60 @@ ENTRY main {
   std::erase(command, "--json");
   EXPECT_THAT(stitch(command).out, HasSubstr("of operators one at a time"));
   EXPECT_THAT(stitch({"run", chain, "--against", "eager"}).err, HasSubstr("needs --check or --check-model"));
+}
+
+/// Q, K and V of one input, and what an attention makes of them: two steps, on the host as on a GPU, and from a file.
+TEST_F(RunEmulated, ProductsOfOneOperandAreOneStep) {
+  const std::string heads = folder.write("heads.hlo.txt", R"(HloModule heads
+add { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] add(a, b) }
+max { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] maximum(a, b) }
+ENTRY main {
+  x = f16[40,64] parameter(0)
+  wq = f16[64,64] parameter(1)
+  wk = f16[64,64] parameter(2)
+  wv = f16[64,32] parameter(3)
+  bias = f16[64] parameter(4)
+  xq = f16[40,64] dot(x, wq), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  bq = f16[40,64] broadcast(bias), dimensions={1}
+  q = f16[40,64] add(xq, bq)
+  k = f16[40,64] dot(x, wk), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  v = f16[40,32] dot(x, wv), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  s = f32[40,40] dot(q, k), lhs_contracting_dims={1}, rhs_contracting_dims={1}
+  low = f32[] constant(-inf)
+  m = f32[40] reduce(s, low), dimensions={1}, to_apply=max
+  bm = f32[40,40] broadcast(m), dimensions={0}
+  d = f32[40,40] subtract(s, bm)
+  e = f32[40,40] exponential(d)
+  zero = f32[] constant(0)
+  t = f32[40] reduce(e, zero), dimensions={1}, to_apply=add
+  bt = f32[40,40] broadcast(t), dimensions={0}
+  w = f32[40,40] divide(e, bt)
+  h = f16[40,40] convert(w)
+  ROOT y = f16[40,32] dot(h, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+}
+)");
+  const std::string program = folder.at("heads.program");
+  const std::vector<std::string> here = {"run", heads, "--products", "ours", "--check", "--json", "--cache", cache};
+  std::vector<std::string> written = here, on_gpu = here;
+  written.insert(written.end(), {"--program", program});
+  on_gpu.insert(on_gpu.end(), {"--device", "gpu:0"});
+  for (const Outcome& outcome :
+       {stitch(written), stitch_on_a_gpu(on_gpu), stitch({"run", program, "--check", "--json"})}) {
+    ASSERT_EQ(outcome.code, 0) << outcome.err << outcome.out;
+    const json report = outcome.json();
+    ASSERT_EQ(report["steps"].size(), 2U) << outcome.out;
+    std::set<std::string> names;
+    for (const json& step : report["steps"]) {
+      EXPECT_EQ(step["wrong"], 0);
+      EXPECT_EQ(step["launches"], 1);
+      names.insert(step["name"]);
+    }
+    EXPECT_THAT(*names.rbegin(), HasSubstr("and 2 more in one"));
+  }
 }
 
 /// The same on a GPU, the emulated one: fragments and the library's products on one stream.

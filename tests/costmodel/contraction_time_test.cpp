@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include "costmodel/contraction/product_rates.h"
+#include "graph/builder.h"
 #include "kernel/contraction/contraction_rules.h"
+#include "kernel/contraction/merged_contraction.h"
 #include "tests/kernel/example_graphs.h"
 
 namespace stitch::costmodel::test {
@@ -107,6 +109,22 @@ TEST(ContractionTime, WhatIsWalkedTogetherIsReadOnce) {
             0.5 * contraction_time(problem, rows, a100()).dram_bytes);
   const ContractionProblem small = problem_of(DType::f16, 1024, 1024, 1024);
   EXPECT_EQ(contraction_time(small, usual(small), a100()).dram_bytes, small.least_bytes()) << "all of it is in L2";
+}
+
+/// What several products share is read once, and half empty rounds of tiles are one.
+TEST(ContractionTime, SeveralProductsOfOneOperandTakeLessThanEachByItself) {
+  graph::Builder b;
+  const graph::Value x = b.parameter(DType::f16, {512, 768});
+  std::vector<graph::Value> results;
+  for (const std::int64_t columns : {768, 256, 256})
+    results.push_back(b.dot(x, b.parameter(DType::f16, {768, columns}), {{}, {}, {1}, {0}, DType::f16}));
+  const ContractionProblem merged = *kernel::derive_merged(*b.finish(results));
+  const ContractionSchedule s = usual(merged);
+  double apart = 0;
+  for (const ContractionProblem& member : merged.members) apart += us_of(member, s);
+  EXPECT_LT(us_of(merged, s), 0.6 * apart);
+  EXPECT_EQ(contraction_time(merged, s, a100()).dram_bytes, merged.least_bytes());
+  EXPECT_EQ(merged.members[1].least_bytes(), 2 * (512 * 768 + 768 * 256 + 512 * 256)) << "no others' operands";
 }
 
 TEST(ContractionTime, FasterPartsNeverTakeLonger) {

@@ -70,7 +70,7 @@ struct Compiled {
 
 Compiled compiled_of(const graph::Graph& graph, const std::function<void(std::string&)>& change = {}) {
   Compiled made;
-  made.problem = *kernel::derive_contraction(graph);
+  made.problem = *product_of(graph);
   const DeviceSpec device = *find_device("h100");
   made.schedule = choose_contraction(made.problem, device)->ranked.best.front().schedule;
   made.kernel = *codegen::generate_contraction(made.problem, made.schedule, {.name = "product", .comment = ""});
@@ -103,6 +103,29 @@ TEST(ContractionVerificationEmulated, WhatASampledTileDoesNotWriteIsFound) {
   ASSERT_TRUE(found) << found.error().message;
   EXPECT_FALSE(found->correct);
   EXPECT_THAT(found->failure, HasSubstr("elements were written instead of"));
+}
+
+/// Of several products in one kernel each has its corners run, and the elements of its tiles are counted by its own
+/// columns.
+TEST(ContractionVerificationEmulated, SeveralLargeProductsAreSampledByTiles) {
+  graph::Builder b;
+  const graph::Value x = b.parameter(DType::f16, {2040, 512});
+  std::vector<graph::Value> results;
+  for (const std::int64_t columns : {2048, 1000, 520})
+    results.push_back(b.dot(x, b.parameter(DType::f16, {512, columns}), {{}, {}, {1}, {0}, DType::f16}));
+  const graph::Graph products = kernel::test::finished(b, results);
+  const auto found = compiled_of(products).verify();
+  ASSERT_TRUE(found) << found.error().message;
+  EXPECT_TRUE(found->correct) << found->failure;
+  EXPECT_LT(found->blocks_run, found->blocks);
+  EXPECT_GE(found->blocks_run, 12);
+  const auto wrong = compiled_of(products, [](std::string& source) {
+                       const std::size_t at = source.find("column >= 520");
+                       ASSERT_NE(at, std::string::npos);
+                       source.replace(at, 13, "column >= 512");
+                     }).verify();
+  ASSERT_TRUE(wrong) << wrong.error().message;
+  EXPECT_FALSE(wrong->correct);
 }
 
 TEST(ContractionPlanEmulated, WhatIsMoreThanAnEpilogueIsNoProduct) {

@@ -4,12 +4,16 @@
 
 #include "codegen/contraction/contraction_epilogue.h"
 #include "costmodel/uncertainty.h"
+#include "kernel/contraction/merged_contraction.h"
 
 namespace stitch::tuning {
 
 Result<kernel::ContractionProblem> product_of(const graph::Graph& fragment) {
-  STITCH_ASSIGN(kernel::ContractionProblem problem, kernel::derive_contraction(fragment));
-  if (const auto epilogue = codegen::print_epilogue(problem); !epilogue) return epilogue.error();
+  STITCH_ASSIGN(kernel::ContractionProblem problem,
+                fragment.results().size() > 1 ? kernel::derive_merged(fragment) : kernel::derive_contraction(fragment));
+  for (const kernel::ContractionProblem& part : kernel::parts_of(problem)) {
+    if (const auto epilogue = codegen::print_epilogue(part); !epilogue) return epilogue.error();
+  }
   return problem;
 }
 
@@ -31,7 +35,8 @@ Result<ContractionChoice> choose_contraction(const kernel::ContractionProblem& p
   };
   STITCH_ASSIGN(choice.ranked, search::best_contractions(problem, device, predict, options));
   choice.time = costmodel::contraction_time(problem, choice.ranked.best.front().schedule, device, constants);
-  choice.library_us = costmodel::library_us(problem, device, constants);
+  for (const kernel::ContractionProblem& part : kernel::parts_of(problem))
+    choice.library_us += costmodel::library_us(part, device, constants);
   choice.uncertainty_us =
       costmodel::uncertainty_us(costmodel::KernelKind::contraction, std::max(choice.time.total, choice.library_us));
   return choice;

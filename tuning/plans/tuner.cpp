@@ -4,6 +4,7 @@
 
 #include "costmodel/contraction/product_rates.h"
 #include "graph/calls/strided_matmul.h"
+#include "graph/subgraph.h"
 #include "search/partition/loop_choice.h"
 #include "tuning/contractions/product_kernels.h"
 #include "tuning/plans/contraction_plan.h"
@@ -14,6 +15,26 @@
 
 namespace stitch::tuning {
 namespace {
+
+/// Whether a program has a product computed by a kernel of ours.
+bool is_taken(const ProductKernels& kernels, const graph::Graph& call, ProductsBy by) {
+  return by == ProductsBy::ours || kernels.ours_is_faster() || (by == ProductsBy::stream && !graph::are_matmuls(call));
+}
+
+/// What several products that are one kernel would take one by one, each by whichever computes it then, µs. All but the
+/// first of ours stand behind a kernel.
+Result<double> us_apart(const graph::Graph& products, ProductsBy by, const DeviceSpec& device) {
+  double us = 0;
+  int ours = 0;
+  for (const graph::Value result : products.results()) {
+    STITCH_ASSIGN(const graph::Graph one, graph::part_of(products, result));
+    STITCH_ASSIGN(const ProductKernels kernels, product_kernels(one, device, 1));
+    const bool taken = is_taken(kernels, one, by);
+    us += taken ? kernels.best.front().predicted_us : kernels.rival_us;
+    ours += taken ? 1 : 0;
+  }
+  return us - std::max(0, ours - 1) * device.dependent_saving_us();
+}
 
 Error explores_only() { return make_error(ErrorKind::unavailable, "this tuner was made to explore only"); }
 
@@ -63,8 +84,10 @@ bool Tuner::computes_product(const graph::Graph& call, std::optional<ProductsBy>
   const ProductsBy by = asked.value_or(context_->options.products);
   if (by == ProductsBy::library) return false;
   const auto kernels = product_kernels(call, context_->device, 1);
-  if (!kernels) return false;
-  return by == ProductsBy::ours || kernels->ours_is_faster() || (by == ProductsBy::stream && !graph::are_matmuls(call));
+  if (!kernels || !is_taken(*kernels, call, by)) return false;
+  if (call.results().size() == 1) return true;
+  const auto apart = us_apart(call, by, context_->device);
+  return apart && kernels->best.front().predicted_us < *apart;
 }
 
 std::optional<Tuner::ProductPrice> Tuner::product_price(const graph::Graph& graph) const {

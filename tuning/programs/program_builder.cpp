@@ -181,6 +181,8 @@ class RegionBuilder {
       status = fill_fragment((*site)->graph, fmt::format("level {}", (*site)->level), step);
     } else if (const auto* const* call = std::get_if<const graph::LibraryCall*>(&piece.work)) {
       status = fill_call(piece, **call, step);
+    } else if (const auto* calls = std::get_if<MergedCalls>(&piece.work)) {
+      status = fill_merged(piece, *calls, step);
     } else {
       status = fill_other(std::get<NodeId>(piece.work), step);
     }
@@ -223,6 +225,13 @@ class RegionBuilder {
     }
     step.work = api::LibraryStep{entry->second};
     return {};
+  }
+
+  Status fill_merged(const RegionPiece& piece, const MergedCalls& calls, ProgramStep& step) {
+    STITCH_ASSIGN(Graph part, graph::subgraph(graph_, piece.reads, piece.writes));
+    part = nameless(std::move(part));
+    part.constraints = graph_.constraints | tables_.options.constraints;
+    return fill_fragment(part, fmt::format("{}, and {} more in one", calls[0]->description, calls.size() - 1), step);
   }
 
   Status fill_other(NodeId id, ProgramStep& step) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "graph/in_place.h"
+#include "tuning/programs/product_groups.h"
 
 namespace stitch::tuning {
 
@@ -59,6 +60,34 @@ RegionPieces::RegionPieces(const graph::Graph& graph, bool carried,
   for (RegionPiece& piece : pieces_) {
     if (const auto* const* call = std::get_if<const graph::LibraryCall*>(&piece.work)) read_what_is_made(piece, **call);
   }
+  if (own) merge_products(own);
+}
+
+void RegionPieces::merge_products(const std::function<bool(const graph::Graph&)>& own) {
+  std::vector<bool> gone(pieces_.size(), false);
+  for (const ProductGroup& group : group_products(
+           graph_, pieces_, [&](Value value) { return memory_of(value); }, own)) {
+    RegionPiece merged;
+    MergedCalls calls;
+    for (const std::size_t p : group) {
+      const RegionPiece& piece = pieces_[p];
+      merged.reads.insert(merged.reads.end(), piece.reads.begin(), piece.reads.end());
+      merged.writes.insert(merged.writes.end(), piece.writes.begin(), piece.writes.end());
+      merged.first = std::max(merged.first, piece.first);
+      merged.last = std::max(merged.last, piece.last);
+      calls.push_back(std::get<const graph::LibraryCall*>(piece.work));
+      gone[p] = true;
+    }
+    merged.reads = distinct(merged.reads);
+    merged.work = std::move(calls);
+    pieces_[group[0]] = std::move(merged);
+    gone[group[0]] = false;
+  }
+  std::vector<RegionPiece> kept;
+  for (std::size_t p = 0; p < pieces_.size(); ++p) {
+    if (!gone[p]) kept.push_back(std::move(pieces_[p]));
+  }
+  pieces_ = std::move(kept);
 }
 
 void RegionPieces::read_what_is_made(RegionPiece& piece, const graph::LibraryCall& call) const {

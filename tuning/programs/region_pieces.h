@@ -4,28 +4,20 @@
 #include <map>
 #include <set>
 #include <span>
-#include <variant>
 #include <vector>
 
 #include "base/result.h"
 #include "graph/cut.h"
 #include "graph/graph.h"
+#include "tuning/programs/region_piece.h"
 
 namespace stitch::tuning {
-
-/// What a region is made of: a fragment, a library call or another operator, with the values of the region's graph that
-/// it reads and writes.
-struct RegionPiece {
-  std::vector<graph::Value> reads, writes;
-  std::variant<const graph::FragmentSite*, const graph::LibraryCall*, graph::NodeId> work;
-  int first = 0, last = 0;  ///< of its operators in the graph's order
-};
 
 /// A region's graph in pieces, and which of its values lies in whose memory.
 class RegionPieces {
  public:
-  /// `carried`, `whole_loop` and `constraints`: see graph::CutOptions; `own`: see graph::LibraryOptions. `graph`
-  /// must outlive it.
+  /// `carried`, `whole_loop` and `constraints`: see graph::CutOptions; `own`: see graph::LibraryOptions, asked as well
+  /// which products are one piece. `graph` must outlive it.
   RegionPieces(const graph::Graph& graph, bool carried, const std::function<bool(const graph::Graph&)>& whole_loop,
                const graph::Constraints& constraints = {}, const std::function<bool(const graph::Graph&)>& own = {});
 
@@ -45,6 +37,9 @@ class RegionPieces {
   /// A call may read through the layout operators in another call's epilogue, whose result is what lies in memory: the
   /// call then reads that, and shows it as the operators in between say.
   void read_what_is_made(RegionPiece& piece, const graph::LibraryCall& call) const;
+
+  /// Makes pieces of groups of them.
+  void merge_products(const std::function<bool(const graph::Graph&)>& own);
 
   std::vector<RegionPiece> pieces_;
   std::set<graph::Value> made_;  ///< parameters, and what pieces write
