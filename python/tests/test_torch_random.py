@@ -7,9 +7,10 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from test_torch import EMULATED, fresh  # noqa: E402, F401
+from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 
 import stitch.torch  # noqa: E402
-from stitch.torch import _runtime  # noqa: E402
+from stitch.torch import _random, _runtime  # noqa: E402
 
 dropout = torch.nn.functional.dropout
 
@@ -159,6 +160,22 @@ def test_a_transformers_layer():
     y.square().mean().backward()
     assert all(parameter.grad.isfinite().all() for parameter in layer.parameters())
     assert all_ours()
+
+
+@pytest.mark.parametrize("bits", [0, (1 << 24) - 1])
+def test_exponentials_are_neither_zero_nor_infinite(bits):
+    """Gumbel's numbers are logarithms of them."""
+
+    class Drawn(torch.fx.Interpreter):
+        def call_function(self, target, args, kwargs):
+            if target is torch.ops.stitch.random_bits.default:
+                return torch.full(args[1], bits, dtype=torch.int32)
+            return super().call_function(target, args, kwargs)
+
+    graph = make_fx(lambda x: torch.ops.aten.exponential(x), tracing_mode="fake")(torch.ones(4))
+    _random.take_over(graph.graph, torch.device("cpu"))
+    (drawn,) = set(Drawn(graph).run(torch.ones(4)).tolist())
+    assert 0 < drawn < 20
 
 
 def test_eagers_numbers_on_request():

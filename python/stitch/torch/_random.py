@@ -63,20 +63,25 @@ class _Site:
         drawn.meta["recompute"] = CheckpointPolicy.PREFER_RECOMPUTE
         return drawn
 
-    def uniform(self, digits: int = _BITS, between: float = 0.0) -> torch.fx.Node:
-        """In [0, 1) as f32 of so many digits; `between` a number and the next one where that is to be left out."""
+    def _whole(self, digits: int) -> torch.fx.Node:
+        """A whole number of so many bits, as f32."""
         bits = self.bits()
         if digits < _BITS:
             bits = self.call(aten.bitwise_right_shift.Tensor_Scalar, bits, _BITS - digits)
-        drawn = self.call(aten._to_copy.default, bits, dtype=torch.float32)
-        if between:
-            drawn = self.call(aten.add.Scalar, drawn, between)
-        return self.call(aten.mul.Scalar, drawn, 2.0**-digits)
+        return self.call(aten._to_copy.default, bits, dtype=torch.float32)
+
+    def uniform(self, digits: int = _BITS) -> torch.fx.Node:
+        """In [0, 1), as f32 of so many digits."""
+        return self.call(aten.mul.Scalar, self._whole(digits), 2.0**-digits)
+
+    def logarithm(self) -> torch.fx.Node:
+        """Of what is uniform in (0, 1): neither infinite nor 0, of which others take the logarithm again."""
+        between = self.call(aten.add.Scalar, self._whole(_BITS - 1), 0.5)  # which f32 has exactly
+        return self.call(aten.log.default, self.call(aten.mul.Scalar, between, 2.0 ** (1 - _BITS)))
 
     def normal(self) -> torch.fx.Node:
         """Box and Muller's, as f32."""
-        radius = self.call(aten.log.default, self.uniform(between=0.5))
-        radius = self.call(aten.sqrt.default, self.call(aten.mul.Scalar, radius, -2.0))
+        radius = self.call(aten.sqrt.default, self.call(aten.mul.Scalar, self.logarithm(), -2.0))
         angle = self.call(aten.mul.Scalar, self.uniform(), 2.0 * math.pi)
         return self.call(aten.mul.Tensor, radius, self.call(aten.cos.default, angle))
 
@@ -153,7 +158,7 @@ def _normal_of_size(site: _Site, mean, std, size, **options):
 
 
 def _exponential(site: _Site, x, rate=1.0, generator=None):
-    return site.scaled(site.call(aten.log.default, site.uniform(between=0.5)), -1.0 / rate, 0.0)
+    return site.scaled(site.logarithm(), -1.0 / rate, 0.0)
 
 
 # What draws instead of an operator, and how many seeds that takes.
