@@ -286,7 +286,7 @@ void fit_accesses(const Problem& problem, Schedule& s) {
   s.left_copy = std::min(widest_access(problem.left), run(problem.left, s.block_rows));
   s.right_copy = widest_bytes;
   int store = 1;
-  s.store = widest_bytes;
+  s.store = widest_bytes;  // elements, of one byte at the least: what store_of takes for no limit
   for (const Problem& part : parts_of(problem)) {
     s.right_copy = std::min({s.right_copy, widest_access(part.right), run(part.right, s.block_columns)});
     store = std::max(store, store_of(part, s));

@@ -39,8 +39,8 @@ int resident_blocks(const KernelProgram& program, const DeviceSpec& device);
 int resident_blocks(int threads, int registers, std::int64_t shared_bytes, const DeviceSpec& device);
 
 /// Blocks of this kernel that fit on the device together. The blocks of a cluster are on SMs of one GPC: of those of an
-/// H100, which have 16 or 18, clusters of 4 and 8 leave two over. Counted are whole 16 SMs (a guess, on the safe side;
-/// the driver knows by cuOccupancyMaxActiveClusters).
+/// H100, which have 16 or 18, clusters of 4 and 8 leave two over. Counted are whole 16 SMs (a guess; the driver
+/// knows by cuOccupancyMaxActiveClusters, and refuses a cooperative launch of more than fit).
 std::int64_t resident_on_device(const KernelProgram& program, const DeviceSpec& device);
 
 }  // namespace stitch::kernel

@@ -24,6 +24,20 @@ def all_ours():
     return report["fell_back"] == [] and report["failed"] == [] and report["eager_calls"] == 0
 
 
+def drawn_with(bits, function, x):
+    """What a random function of x is where all bits are these."""
+
+    class Drawn(torch.fx.Interpreter):
+        def call_function(self, target, args, kwargs):
+            if target is torch.ops.stitch.random_bits.default:
+                return torch.full(args[1], bits, dtype=torch.int32)
+            return super().call_function(target, args, kwargs)
+
+    graph = make_fx(lambda x: function(x), tracing_mode="fake")(x)
+    _random.take_over(graph.graph, _random.drawn_in(graph.graph, torch.device("cpu")))
+    return Drawn(graph).run(x)
+
+
 def line(*shape):
     return torch.linspace(1, 2, math.prod(shape)).view(shape)
 
@@ -111,6 +125,31 @@ def test_extents_that_change():
         assert 0 < kept.mean() < 1
 
 
+def test_extents_that_change_of_what_is_made():
+    run = compiled(lambda x: torch.normal(0.0, 1.0, (x.shape[0], 64)) + torch.rand(3, x.shape[0], 1) * 0)
+    for rows in (5, 8):
+        x = line(rows, 12)
+        torch._dynamo.mark_dynamic(x, 0)
+        assert 0.5 < run(x).std() < 1.5
+    assert stitch.torch.report()["failed"] == []
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_probabilities_that_are_computed_are_compared_once(dtype):
+    x = torch.linspace(-3, 3, 64 * 96).view(64, 96).to(dtype).requires_grad_()
+    v = torch.ones(64, 96, dtype=dtype, requires_grad=True)
+    y = compiled(lambda x, v: torch.bernoulli(torch.sigmoid(x).detach()) * v * torch.sigmoid(x))(x, v)
+    y.sum().backward()
+    assert torch.equal(v.grad != 0, y != 0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("high", [2.0, 0.0, -1.0, 0.1])
+def test_no_uniform_number_is_the_upper_end(dtype, high):
+    drawn = drawn_with((1 << 24) - 1, lambda x: torch.ops.aten.uniform(x, high - 1, high), torch.ones(4, dtype=dtype))
+    assert drawn.dtype == dtype and high - 0.01 < drawn.max().item() < high
+
+
 def test_equal_layers_have_one_plan():
     weights = [torch.randn(64, 64) / 8 for _ in range(4)]
 
@@ -165,16 +204,7 @@ def test_a_transformers_layer():
 @pytest.mark.parametrize("bits", [0, (1 << 24) - 1])
 def test_exponentials_are_neither_zero_nor_infinite(bits):
     """Gumbel's numbers are logarithms of them."""
-
-    class Drawn(torch.fx.Interpreter):
-        def call_function(self, target, args, kwargs):
-            if target is torch.ops.stitch.random_bits.default:
-                return torch.full(args[1], bits, dtype=torch.int32)
-            return super().call_function(target, args, kwargs)
-
-    graph = make_fx(lambda x: torch.ops.aten.exponential(x), tracing_mode="fake")(torch.ones(4))
-    _random.take_over(graph.graph, torch.device("cpu"))
-    (drawn,) = set(Drawn(graph).run(torch.ones(4)).tolist())
+    (drawn,) = set(drawn_with(bits, torch.ops.aten.exponential, torch.ones(4)).tolist())
     assert 0 < drawn < 20
 
 

@@ -70,9 +70,8 @@ class Tuner {
   /// for it without exploring, and it has no kernels that a search could try further candidates of.
   [[nodiscard]] bool is_product(const graph::Graph& canonical) const;
   /// Whether a kernel of ours computes a library call of a program, a whole attention, or several products of one
-  /// operand
-  /// (`by`; without it TunerOptions::products): it is then a fragment like any other, with a plan. Several are only
-  /// where that is predicted to be faster than each by itself, too.
+  /// operand (`by`; without it TunerOptions::products): it is then a fragment like any other, with a plan. Several are
+  /// only where that is predicted to be faster than each by itself, too.
   [[nodiscard]] bool computes_product(const graph::Graph& call, std::optional<ProductsBy> by = {}) const;
   /// What the best schedule for a product, convolution or attention is predicted to take, and the library's call or
   /// calls, µs. Nothing: it is none, or no schedule is legal.

@@ -95,8 +95,11 @@ def _device_of_graph(graph: torch.fx.Graph, settings: Settings) -> tuple:
 def _draw(graph: torch.fx.Graph, settings: Settings) -> None:
     """Random numbers by kernels of ours, unless eager's are wanted, or there will be no kernels for a while."""
     device, ours = _device_of_graph(graph, settings)
-    if ours and settings.random == "stitch" and not _runtime.is_dead(settings.server):
-        _random.take_over(graph, device)
+    if not ours or settings.random != "stitch":
+        return
+    nodes = _random.drawn_in(graph, device)
+    if nodes and _runtime.answers(settings.server):
+        _random.take_over(graph, nodes)
 
 
 def _compile(graph_module: torch.fx.GraphModule, settings: Settings):

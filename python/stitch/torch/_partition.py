@@ -52,7 +52,7 @@ def is_random(node) -> bool:
 
 
 def mark_as_seed(node) -> None:
-    """Of what gives a random operator of ours its seed: PyTorch runs it, and it is no operator of the program's."""
+    """Of what gives random operators of ours their seeds: PyTorch runs it, and it is no operator of the program's."""
     node.meta["stitch_seed"] = True
 
 

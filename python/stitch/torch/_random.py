@@ -1,8 +1,8 @@
 """Random numbers that kernels of ours draw where they are used: no mask of dropout lies in memory.
 
 A number depends on a seed and its place alone (Philox-4x32 with 10 rounds, a block for four neighbours; Salmon et al.,
-SC'11), so that forward and backward draw the same without keeping it, and so do kernels and, until they are there,
-PyTorch. Seeds come from PyTorch's generator, one operator a call of a graph: torch.manual_seed decides as ever, but the
+SC'11). Its bits are the same in forward and backward, in kernels and, until they are there, in PyTorch, and so is what is
+decided by bits alone (dropout); what is decided by comparing a number with a computed one is kept. Seeds come from PyTorch's generator, one operator a call of a graph: torch.manual_seed decides as ever, but the
 numbers are not those that eager draws (option `random`).
 """
 
@@ -56,8 +56,8 @@ class _Site:
         """24 of them for each element, dense."""
         seed = self.call(aten.select.int, self._seeds, 0, self._index)
         self._index += 1
-        _keep(seed)
-        size = [_number(self, i) for i in range(self.value.dim())]
+        _partition.mark_as_seed(seed)
+        size = [_extent(self, i) for i in range(self.value.dim())]
         drawn = self.call(torch.ops.stitch.random_bits.default, seed, size)
         # Never saved: to draw them anew takes a seed. What torch.utils.checkpoint says of them it says of the mask.
         drawn.meta["recompute"] = CheckpointPolicy.PREFER_RECOMPUTE
@@ -91,19 +91,13 @@ class _Site:
         return drawn if offset == 0.0 else self.call(aten.add.Scalar, drawn, offset)
 
 
-def _number(site: _Site, dim: int):
-    extent = site.value.shape[dim]
-    if isinstance(extent, int):
+def _extent(site: _Site, dim: int):
+    """Of what is drawn: a number, that of a list of extents that was given, or that of the tensor that it is like."""
+    if isinstance(extent := site.value.shape[dim], int):
         return extent
-    source = next(a for a in (site.node.args[0], *site.node.all_input_nodes) if _has_extent(a, extent, dim))
-    return site.call(aten.sym_size.int, source, dim) if isinstance(source, torch.fx.Node) else source[dim]
-
-
-def _has_extent(source, extent, dim: int) -> bool:
-    if isinstance(source, (list, tuple)):
-        return len(source) > dim
-    value = source.meta.get("val") if isinstance(source, torch.fx.Node) else None
-    return isinstance(value, torch.Tensor) and value.dim() > dim and str(value.shape[dim]) == str(extent)
+    if sizes := [given for given in site.node.args if isinstance(given, (list, tuple))]:
+        return sizes[0][dim]
+    return site.call(aten.sym_size.int, site.node.args[0], dim)
 
 
 def _call(instead_of: torch.fx.Node, target, *args, **kwargs) -> torch.fx.Node:
@@ -116,11 +110,11 @@ def _call(instead_of: torch.fx.Node, target, *args, **kwargs) -> torch.fx.Node:
     return node
 
 
-def _keep(node: torch.fx.Node) -> None:
-    """Marks what draws or takes a seed: PyTorch's, no operator of the program's, and never drawn twice."""
+def _keep(node: torch.fx.Node) -> torch.fx.Node:
+    """What is not to be computed twice, not by a checkpoint either."""
     node.meta["recompute"] = CheckpointPolicy.MUST_SAVE
     node.meta.pop("ac_graph_id", None)
-    _partition.mark_as_seed(node)
+    return node
 
 
 def _chances(site: _Site, x, p=0.5, generator=None):
@@ -129,7 +123,8 @@ def _chances(site: _Site, x, p=0.5, generator=None):
 
 
 def _chances_of(site: _Site, probabilities, generator=None):
-    return site.call(aten.lt.Tensor, site.uniform(), probabilities)
+    # Which may be rounded here and not there.
+    return _keep(site.call(aten.lt.Tensor, site.uniform(), probabilities))
 
 
 def _digits(site: _Site) -> int:
@@ -137,12 +132,24 @@ def _digits(site: _Site) -> int:
     return min(_BITS, 1 - int(math.log2(torch.finfo(site.value.dtype).eps)))
 
 
+def _below(number: float, dtype: torch.dtype) -> float:
+    """The greatest of a type that is less than a number."""
+    bits = {2: torch.int16, 4: torch.int32}[dtype.itemsize]
+    found = torch.tensor(number, dtype=dtype, device="cpu")
+    if found.item() < number:
+        return found.item()
+    if found == 0:
+        return -torch.tensor(1, dtype=bits).view(dtype).item()
+    return (found.view(bits) + (-1 if found > 0 else 1)).view(dtype).item()
+
+
 def _uniform(site: _Site, *size, **options):
     return site.uniform(_digits(site))
 
 
 def _uniform_between(site: _Site, x, low=0.0, high=1.0, generator=None):
-    return site.scaled(site.uniform(_digits(site)), high - low, low)
+    drawn = site.scaled(site.uniform(_digits(site)), high - low, low)
+    return site.call(aten.clamp_max.default, drawn, _below(high, site.value.dtype)) if low < high else drawn
 
 
 def _normal(site: _Site, *size, **options):
@@ -191,16 +198,19 @@ def _is_ours(node: torch.fx.Node, device: torch.device) -> bool:
     )
 
 
-def take_over(graph: torch.fx.Graph, device: torch.device) -> None:
-    """Has a graph's random operators draw from seeds, in place; those of other types, orders and devices stay."""
-    nodes = [node for node in graph.nodes if _is_ours(node, device)]
-    if not nodes:
-        return
+def drawn_in(graph: torch.fx.Graph, device: torch.device) -> list:
+    """A graph's random operators that can draw from seeds: not those of other types, orders and devices."""
+    return [node for node in graph.nodes if _is_ours(node, device)]
+
+
+def take_over(graph: torch.fx.Graph, nodes: list) -> None:
+    """Has these operators of a graph draw from seeds, in place."""
+    device = nodes[0].meta["val"].device
     with graph.inserting_before(nodes[0]):
         size = [sum(_RULES[node.target][1] for node in nodes), 2]
         limits = torch.iinfo(torch.int64)
         seeds = _call(nodes[0], aten.randint.low, limits.min, limits.max, size, dtype=torch.int64, device=device)
-    _keep(seeds)
+    _partition.mark_as_seed(_keep(seeds))
     index = 0
     for node in nodes:
         function, count = _RULES[node.target]

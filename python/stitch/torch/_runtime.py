@@ -18,9 +18,11 @@ from . import _artifacts, _document, _inductor, _locks, _report, _rows, _shapes
 _FETCH_MS = 60_000
 _ATTEMPTS = 10
 _RETRY_SECONDS = 30.0
+_PROBE_SECONDS = 2.0
 
 _slots: dict = {}
 _dead: dict = {}
+_answered: set = set()
 
 
 def _begin() -> None:
@@ -152,6 +154,17 @@ def _locked(key: str, document: str, settings, place: tuple, constraints: str) -
 def is_dead(server: str | None) -> bool:
     """Whether the server did not answer a moment ago."""
     return time.monotonic() - _dead.get(server, -_RETRY_SECONDS) < _RETRY_SECONDS
+
+
+def answers(server: str | None) -> bool:
+    """Whether there is a server, started where it is the user's own; asked anew until there has been one."""
+    if server not in _answered and not is_dead(server):
+        try:
+            _server.connect(server, timeout_seconds=_PROBE_SECONDS)
+            _answered.add(server)
+        except errors.Error:
+            return False
+    return not is_dead(server)
 
 
 def _fetch(document: str, settings, place: tuple, constraints: str, plan_id: str = ""):
