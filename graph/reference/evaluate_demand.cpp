@@ -21,9 +21,14 @@ Status Evaluation::demand_all() {
   for (NodeId id = graph_.size(); id-- > 0;) {
     const Node& node = graph_.node(id);
     if (results_together(node.op)) {
-      const std::vector<Box> second(slot({id, 1}).region.boxes().begin(), slot({id, 1}).region.boxes().end());
-      for (const Box& box : slot({id, 0}).region.boxes()) slot({id, 1}).region.add(box);
-      for (const Box& box : second) slot({id, 0}).region.add(box);
+      std::vector<Box> wanted;
+      for (std::int32_t r = 0; r < std::ssize(node.results); ++r) {
+        const std::span<const Box> boxes = slot({id, r}).region.boxes();
+        wanted.insert(wanted.end(), boxes.begin(), boxes.end());
+      }
+      for (std::int32_t r = 0; r < std::ssize(node.results); ++r) {
+        for (const Box& box : wanted) slot({id, r}).region.add(box);
+      }
     }
     bool live = false;
     for (std::int32_t r = 0; r < std::ssize(node.results); ++r) {
