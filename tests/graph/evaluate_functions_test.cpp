@@ -8,6 +8,7 @@
 
 #include "graph/builder.h"
 #include "graph/reference/evaluate.h"
+#include "graph/subgraph.h"
 
 namespace stitch::graph {
 namespace {
@@ -112,9 +113,13 @@ TEST(Philox, HasItsKnownAnswers) {
     for (const std::int64_t word : known.key) give(word);
     for (const std::int64_t word : known.counter) give(word);
     const Value block = b.add(Op::philox4x32, operands);
-    const auto results = evaluate(*b.finish({block, {block.node, 1}, {block.node, 2}, {block.node, 3}}), arguments);
+    const Graph graph = *b.finish({block, {block.node, 1}, {block.node, 2}, {block.node, 3}});
+    const auto results = evaluate(graph, arguments);
     ASSERT_TRUE(results.ok()) << results.error().message;
     for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ((*results)[i].integers[0], known.block[i]) << i;
+    const auto last = evaluate(*part_of(graph, graph.results()[3]), arguments);  // with which the others come
+    ASSERT_TRUE(last.ok()) << last.error().message;
+    EXPECT_EQ(last->front().integers[0], known.block[3]);
   }
 }
 
