@@ -150,15 +150,7 @@ bool ItemPrinter::is_wide(const Item& place) const {
 bool ItemPrinter::is_aligned_place(const Item& item) const {
   const int axis = scope_.group.mapping.vector_axis;
   if (item.kind != Item::Kind::index || !axes_.has_vector(item.axes) || scope_.group.is_shifted(axis)) return false;
-  const kernel::IndexPool& pool = program_.pool();
-  const kernel::IndexPool::Run run = pool.run(item.index, program_.axes().variables[axis], axes_.vector_extent());
-  // What a dynamic index has looked up may be another place for each element.
-  bool follows = run.regular && run.step == 1 && run.aligned;
-  pool.for_each_variable(item.index, [&](Index each) {
-    const ItemId looked_up = program_.dynamic_item(each);
-    follows = follows && (looked_up < 0 || !program_.at(looked_up).axes.contains(axis));
-  });
-  return follows;
+  return program_.counts_along(item.index, axis, axes_.vector_extent());
 }
 
 // Of a sum the compiler does not see that neighbours' upper bits are the same, by which they share random bits.

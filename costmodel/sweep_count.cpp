@@ -138,9 +138,7 @@ class SweepCounter {
     const Item& by = counted_.program.at(number.operands[1]);
     if (place.kind != Item::Kind::index || by.kind != Item::Kind::literal || by.bits >= 16) return 1;
     const std::int64_t width = std::min(vector, std::int64_t{1} << by.bits);
-    const kernel::Index variable = counted_.program.axes().variables[axis];
-    const kernel::IndexPool::Run run = counted_.program.pool().run(place.index, variable, width);
-    return run.regular && run.step == 1 && run.aligned ? width : 1;
+    return counted_.program.counts_along(place.index, axis, width) ? width : 1;
   }
 
   void count_operation(const Item& item, double times) {

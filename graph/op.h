@@ -101,6 +101,8 @@ std::optional<Op> op_from_name(std::string_view name);
 bool takes(OpDomain domain, DType dtype);
 
 inline bool is_elementwise(Op op) { return info(op).category == OpCategory::elementwise; }
+/// Whether it is a product of matrices or a convolution.
+inline bool is_contraction(Op op) { return info(op).category == OpCategory::contraction; }
 /// Element-wise, with as many results as a block has words: all others have one.
 inline bool makes_random_bits(Op op) { return op == Op::threefry2x32 || op == Op::philox4x32; }
 

@@ -158,7 +158,7 @@ double Evaluation::work_of(NodeId id) {
   };
   const double results = elements(slot({id, 0}).region);
   double work = results * (1 + members_[id].size());
-  if (node.op == Op::dot || node.op == Op::convolution) {
+  if (is_contraction(node.op)) {
     // Products of an element, of n·k and k·m to n·m.
     const double a = graph_.type(node.operands[0]).elements(), b = graph_.type(node.operands[1]).elements();
     return results * std::max(1.0, std::sqrt(a * b / std::max<double>(1, node.type().elements())));

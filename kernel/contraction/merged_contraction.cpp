@@ -83,10 +83,8 @@ Result<std::vector<ContractionProblem>> products_of(const Graph& graph) {
 }
 
 NodeId first_product(const Graph& graph) {
-  const auto multiplies = [](const graph::Node& node) {
-    return node.op == graph::Op::dot || node.op == graph::Op::convolution;
-  };
-  return static_cast<NodeId>(std::ranges::find_if(graph.nodes(), multiplies) - graph.nodes().begin());
+  const auto found = std::ranges::find_if(graph.nodes(), graph::is_contraction, &graph::Node::op);
+  return static_cast<NodeId>(found - graph.nodes().begin());
 }
 
 }  // namespace
@@ -95,9 +93,7 @@ Result<ContractionProblem> derive_merged(Graph graph) {
   if (graph.results().size() < 2 || graph.results().size() > most_members)
     return unmergeable("{} products in one kernel", graph.results().size());
   STITCH_ASSIGN(const std::vector<ContractionProblem> products, products_of(graph));
-  const std::int64_t roots = std::ranges::count_if(graph.nodes(), [](const graph::Node& node) {
-    return node.op == graph::Op::dot || node.op == graph::Op::convolution;
-  });
+  const std::int64_t roots = std::ranges::count_if(graph.nodes(), graph::is_contraction, &graph::Node::op);
   if (roots != std::ssize(products)) return unmergeable("{} products of {} results", roots, products.size());
   Alignment found = aligned(products, products[0]);
   // A convolution's windows are its left operand's.

@@ -23,12 +23,7 @@ class AccessFinder {
     const IndexPool::Run whole = run(address, extent_);
     if (!whole.regular || whole.step != 1 || !guard_is_uniform(guard)) return {1, false};
     // Dynamic indices that vary along the vector make it a gather.
-    bool dynamic = false;
-    program_.pool().for_each_variable(address, [&](Index variable) {
-      const ItemId item = program_.dynamic_item(variable);
-      dynamic = dynamic || (item >= 0 && varies(item));
-    });
-    if (dynamic) return {1, false};
+    if (program_.looked_up_axes(address).contains(axis_)) return {1, false};
     for (int width = widest(dtype); width > 1; width /= 2) {
       const IndexPool::Run part = run(address, width);
       if (part.regular && part.step == 1 && part.aligned) return {width, false};

@@ -53,6 +53,19 @@ AxisSet ItemList::axes_of(Index index) const {
   return axes;
 }
 
+AxisSet ItemList::looked_up_axes(Index index) const {
+  AxisSet axes;
+  pool_.for_each_variable(index, [&](Index variable) {
+    if (const ItemId item = dynamic_item(variable); item >= 0) axes |= at(item).axes;
+  });
+  return axes;
+}
+
+bool ItemList::counts_along(Index index, int axis, std::int64_t width) const {
+  const IndexPool::Run run = pool_.run(index, axes_.variables[axis], width);
+  return run.regular && run.step == 1 && run.aligned && !looked_up_axes(index).contains(axis);
+}
+
 std::int64_t ItemList::loaded_bytes(const Item& load) const {
   return axes_.elements(load.axes) * graph::byte_size(load.dtype);
 }

@@ -95,6 +95,10 @@ class ItemList {
   [[nodiscard]] ItemId dynamic_item(Index variable) const;
   /// Axes that an index expression depends on, through dynamic variables too.
   [[nodiscard]] AxisSet axes_of(Index index) const;
+  /// Those of them that dynamic variables depend on: each element along one may be looked up elsewhere.
+  [[nodiscard]] AxisSet looked_up_axes(Index index) const;
+  /// Whether an index counts the elements of an aligned run of this width along an axis, from a multiple of the width.
+  [[nodiscard]] bool counts_along(Index index, int axis, std::int64_t width) const;
   /// Items that an index expression needs.
   [[nodiscard]] std::vector<ItemId> items_of(Index index) const;
   /// Bytes of all elements that a load is made for, each once.

@@ -75,7 +75,7 @@ TEST(ProgramBuilderTest, ALibraryCallTakesItsEpilogueAlong) {
   ASSERT_FALSE(program.calls.empty());
   for (const api::ProgramCall& call : program.calls) {
     int contractions = 0;
-    for (const graph::Node& node : call.graph.nodes()) contractions += node.op == Op::dot || node.op == Op::convolution;
+    for (const graph::Node& node : call.graph.nodes()) contractions += is_contraction(node.op);
     EXPECT_EQ(contractions, 1) << call.description;
     EXPECT_EQ(call.graph.results().size(), 1U);
   }

@@ -110,9 +110,7 @@ Result<RememberingTuner*> memory_of(const ProgramRequest& request, const api::Pr
 
 /// Whether a fragment is in the place of library calls: no other has a product.
 bool multiplies(const graph::Graph& fragment) {
-  return std::ranges::any_of(fragment.nodes(), [](const graph::Node& node) {
-    return node.op == graph::Op::dot || node.op == graph::Op::convolution;
-  });
+  return std::ranges::any_of(fragment.nodes(), graph::is_contraction, &graph::Node::op);
 }
 
 /// What an earlier outline of the same model has plans for keeps them; so does what has none.

@@ -92,12 +92,9 @@ def _device_of_graph(graph: torch.fx.Graph, settings: Settings) -> tuple:
     return device, device is not None and (device.type == "cuda" or settings.device != "auto")
 
 
-def _draw(graph: torch.fx.Graph, settings: Settings) -> None:
+def _draw(graph: torch.fx.Graph, device: torch.device, settings: Settings) -> None:
     """Random numbers by kernels of ours, unless eager's are wanted, or there will be no kernels for a while."""
-    device, ours = _device_of_graph(graph, settings)
-    if not ours or settings.random != "stitch":
-        return
-    nodes = _random.drawn_in(graph, device)
+    nodes = _random.drawn_in(graph, device) if settings.random == "stitch" else []
     if nodes and _runtime.answers(settings.server):
         _random.take_over(graph, nodes)
 
@@ -108,7 +105,7 @@ def _compile(graph_module: torch.fx.GraphModule, settings: Settings):
     device, ours = _device_of_graph(graph_module.graph, settings)
     if not ours:
         return _without_ours(graph_module, settings, device)
-    _draw(graph_module.graph, settings)
+    _draw(graph_module.graph, device, settings)
     _updates.write_parts(graph_module.graph)
     updates = _updates.take_out(graph_module.graph)
     modules, reasons = _partition.split(graph_module, device)
@@ -207,7 +204,9 @@ def _copied(graph: torch.fx.Graph) -> torch.fx.Graph:
 def _partition_of_both(joint, inputs, *, settings: Settings, **options):
     """Forward and backward of a joint graph, by PyTorch's cut. That knows only of some random numbers that they must not
     be drawn twice, and where it is to save memory (activation_memory_budget) would draw dropout's masks anew."""
-    _draw(joint.graph, settings)
+    device, ours = _device_of_graph(joint.graph, settings)
+    if ours:
+        _draw(joint.graph, device, settings)
     for node in joint.graph.nodes:
         if _partition.is_random(node):
             node.meta.setdefault("recompute", CheckpointPolicy.MUST_SAVE)
