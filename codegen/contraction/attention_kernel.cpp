@@ -145,7 +145,7 @@ class AttentionPrinter {
     out_.line("const Query queries = {{in{} + Query::of_batch(batch)}};", p_.scores.left.parameter);
     out_.line("const Key keys = {{in{} + Key::of_batch(batch)}};", p_.scores.right.parameter);
     out_.line("const Value values = {{in{} + Value::of_batch(batch)}};", p_.product.right.parameter);
-    out_.line("const Score score{{{}}};", members_of(score));
+    out_.line("const Score score{{{}}};", members_of(score, p_.scores));
     out_.line("unsigned char* const query_tile = shared;");
     out_.line("unsigned char* const key_tiles = query_tile + QueryTile::bytes;");
     out_.line("unsigned char* const value_tiles = key_tiles + {} * KeyTile::bytes;", s_.stages);

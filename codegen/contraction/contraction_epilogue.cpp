@@ -1,6 +1,7 @@
 #include "codegen/contraction/contraction_epilogue.h"
 
 #include <algorithm>
+#include <map>
 #include <memory>
 
 #include "codegen/index_text.h"
@@ -23,53 +24,75 @@ using kernel::ItemId;
 using kernel::ScalarProgram;
 
 constexpr std::int64_t int_limit = std::int64_t{1} << 31;
-/// The sum, which no buffer holds.
+/// The sum, and what rows are combined to, in the order of row_reductions: no buffer holds them.
 constexpr Buffer sum_buffer{Buffer::Kind::scratch, 0};
+Buffer total_buffer(std::size_t reduction) { return {Buffer::Kind::scratch, static_cast<int>(reduction) + 1}; }
 
 class EpiloguePrinter {
  public:
-  EpiloguePrinter(const ContractionProblem& problem, std::string_view name, bool with_seen)
+  EpiloguePrinter(const ContractionProblem& problem, bool with_seen)
       : problem_(problem),
-        name_(name),
         with_seen_(with_seen),
         program_(*problem.graph, {0, 1, 2}, {problem.batch, problem.rows, problem.columns}) {}
 
-  Result<ContractionEpilogue> print() {
-    STITCH_ASSIGN(const ItemId result, result_item());
-    Writer body;
-    body.set_depth(2);
-    std::vector<bool> needed(program_.items().size(), false);
-    needed[result] = true;
-    for (ItemId id = result; id >= 0; --id) {
-      if (!needed[id]) continue;
-      for (const ItemId each : kernel::dependencies(program_, id)) needed[each] = true;
+  Result<ContractionEpilogues> print(std::string_view name) {
+    declare_stored();
+    std::vector<ItemId> combined, results;
+    for (const kernel::RowReduction& reduction : problem_.row_reductions) {
+      STITCH_TRY(declare_total(reduction));
+      STITCH_ASSIGN(const ItemId item, item_of(reduction.operand, operand_of(reduction)));
+      combined.push_back(item);
     }
-    const auto ids = program_.item_ids();
-    // A block has the sum of the result's own place alone.
-    if (std::ranges::count_if(ids, [&](ItemId id) { return needed[id] && is_sum(program_.at(id)); }) > 1)
-      return make_error(ErrorKind::unsupported, "an epilogue that needs the product at several places");
-    for (const ItemId id : ids) {
-      const Item& item = program_.at(id);
-      if (!needed[id] || item.kind == Item::Kind::literal || is_sum(item)) continue;
-      if (!is_element_wise(item))
-        return make_error(ErrorKind::unsupported, "an epilogue that is more than element-wise (item {})", id);
-      body.line("const {} {} = {};", item.kind == Item::Kind::in_range ? "bool" : compute_type(item.dtype), name(id),
-                expression_of(id));
+    const std::vector<kernel::ContractionResult> stored = kernel::results_of(problem_);
+    for (std::size_t r = 0; r < stored.size(); ++r) {
+      STITCH_ASSIGN(const ItemId item, item_of(stored[r], problem_.graph->results()[r]));
+      results.push_back(item);
     }
-    return finish(result, body);
+    std::vector<ItemId> roots = combined;
+    roots.insert(roots.end(), results.begin(), results.end());
+    STITCH_TRY(check_sum(roots));
+
+    ContractionEpilogues made;
+    if (!combined.empty()) {
+      if (const ItemId carried = carried_of(roots); carried >= 0) {
+        STITCH_ASSIGN(made.carried, print_function("Carried", carried));
+        carried_ = carried;
+      }
+    }
+    for (std::size_t i = 0; i < combined.size(); ++i) {
+      STITCH_ASSIGN(ContractionEpilogue each, print_function(fmt::format("Combined{}", i), combined[i]));
+      made.combined.push_back(std::move(each));
+    }
+    for (std::size_t r = 0; r < results.size(); ++r) {
+      const std::string own = results.size() == 1 ? std::string(name) : fmt::format("{}{}", name, r);
+      STITCH_ASSIGN(ContractionEpilogue each, print_function(own, results[r]));
+      made.results.push_back(std::move(each));
+    }
+    return made;
   }
 
  private:
-  /// Position of (batch, row, column) in the result, and from there the element.
-  Result<ItemId> result_item() {
+  void declare_stored() {
     const graph::Graph& graph = *problem_.graph;
     auto stored = std::make_shared<kernel::StoredValues>();
-    const graph::Value root{problem_.root, 0};
-    (*stored)[root] = {sum_buffer, graph.type(root).dims, graph.type(root).dtype};
+    const auto declare = [&](graph::NodeId node, const Buffer& buffer) {
+      (*stored)[{node, 0}] = {buffer, graph.node(node).type().dims, graph.node(node).type().dtype};
+    };
+    declare(problem_.root, sum_buffer);
+    for (std::size_t i = 0; i < problem_.row_reductions.size(); ++i)
+      declare(problem_.row_reductions[i].node, total_buffer(i));
     program_.set_stored(std::move(stored));
+  }
+
+  [[nodiscard]] graph::Value operand_of(const kernel::RowReduction& reduction) const {
+    return problem_.graph->node(reduction.node).operands[0];
+  }
+
+  /// Of a value that lies so, the indices of the element that (batch, row, column) is.
+  std::vector<Index> place_of(const kernel::ContractionResult& layout, graph::Value value) {
     IndexPool& pool = program_.pool();
     Index position = pool.constant(0);
-    const ContractionDigits* digits[] = {&problem_.result.batch, &problem_.result.rows, &problem_.result.columns};
+    const ContractionDigits* digits[] = {&layout.batch, &layout.rows, &layout.columns};
     for (std::size_t i = 0; i < 3; ++i) {
       std::int64_t step = 1;
       for (auto each = digits[i]->rbegin(); each != digits[i]->rend(); step *= each->extent, ++each) {
@@ -78,18 +101,118 @@ class EpiloguePrinter {
         position = pool.add(position, pool.scale(digit, each->stride));
       }
     }
-    const graph::Value result = graph.results()[0];
-    return program_.item(result, pool.delinearise(position, graph.type(result).dims));
+    return pool.delinearise(position, problem_.graph->type(value).dims);
+  }
+  Result<ItemId> item_of(const kernel::ContractionResult& layout, graph::Value value) {
+    return program_.item(value, place_of(layout, value));
   }
 
-  Result<ContractionEpilogue> finish(ItemId result, const Writer& body) {
+  /// A block has what its own rows are combined to, and no other's.
+  Status declare_total(const kernel::RowReduction& reduction) {
+    const graph::Node& node = problem_.graph->node(reduction.node);
+    const std::vector<Index> place = place_of(reduction.operand, node.operands[0]);
+    std::vector<Index> kept;
+    for (std::size_t d = 0; d < place.size(); ++d) {
+      if (std::ranges::count(node.as<graph::ReduceAttributes>().dimensions, static_cast<std::int64_t>(d)) == 0)
+        kept.push_back(place[d]);
+    }
+    STITCH_ASSIGN(const ItemId own, program_.item({reduction.node, 0}, kept));
+    totals_.push_back(own);
+    return {};
+  }
+
+  /// By item, what computing `root` takes, where what `stop` is is known.
+  [[nodiscard]] std::vector<bool> needed(ItemId root, ItemId stop) const {
+    std::vector<bool> needed(program_.items().size(), false);
+    needed[root] = true;
+    for (ItemId id = root; id >= 0; --id) {
+      if (!needed[id] || id == stop) continue;
+      for (const ItemId each : kernel::dependencies(program_, id)) needed[each] = true;
+    }
+    return needed;
+  }
+  [[nodiscard]] std::vector<ItemId> sums_of(ItemId root, ItemId stop) const {
+    const std::vector<bool> used = needed(root, stop);
+    std::vector<ItemId> sums;
+    for (const ItemId id : program_.item_ids()) {
+      if (id < std::ssize(used) && used[id] && is_sum(program_.at(id))) sums.push_back(id);
+    }
+    return sums;
+  }
+
+  /// A block has the sum of the result's own place alone.
+  [[nodiscard]] Status check_sum(std::span<const ItemId> roots) const {
+    std::set<ItemId> sums;
+    for (const ItemId root : roots) {
+      for (const ItemId sum : sums_of(root, -1)) sums.insert(sum);
+    }
+    if (sums.size() > 1)
+      return make_error(ErrorKind::unsupported, "an epilogue that needs the product at several places");
+    return {};
+  }
+
+  /// The last item that all ways from the sum lead through; −1: none but the sum itself, or it has no place among sums.
+  [[nodiscard]] ItemId carried_of(std::span<const ItemId> roots) const {
+    for (ItemId id = program_.item_count() - 1; id >= 0; --id) {
+      const Item& item = program_.at(id);
+      const bool fits =
+          item.kind == Item::Kind::compute && compute_type(item.dtype) == compute_type(problem_.accumulator);
+      if (!fits || sums_of(id, -1).empty()) continue;
+      if (std::ranges::all_of(roots, [&](ItemId root) { return sums_of(root, id).empty(); })) return id;
+    }
+    return -1;
+  }
+
+  Result<ContractionEpilogue> print_function(std::string_view name, ItemId root) {
+    parameters_.clear();
+    wide_loads_.clear();
+    STITCH_ASSIGN(const Writer body, print_body(root, 2));
+    const std::vector<bool> used = needed(root, carried_);
+    for (ItemId id = 0; id <= root; ++id) {
+      if (const int width = used[id] && !is_given(id) ? run_of(id) : 1; width > 1) wide_loads_.emplace(id, width);
+    }
+    STITCH_ASSIGN(const Writer body_of_run, print_body(root, 3));
+    return finish(name, root, body, body_of_run);
+  }
+
+  /// Elements that follow one another along the columns and that one access takes, for an item that loads such; else 1.
+  [[nodiscard]] int run_of(ItemId id) const {
+    const Item& item = program_.at(id);
+    if (item.kind != Item::Kind::load || item.buffer.kind != Buffer::Kind::input || item.guard >= 0) return 1;
+    for (int width = kernel::widest_bytes / graph::byte_size(item.dtype); width > 1; width /= 2) {
+      if (problem_.columns % width == 0 && program_.counts_along(item.index, 2, width)) return width;
+    }
+    return 1;
+  }
+
+  /// The items up to `root` as variables.
+  Result<Writer> print_body(ItemId root, int depth) {
+    Writer body;
+    body.set_depth(depth);
+    const std::vector<bool> used = needed(root, carried_);
+    for (ItemId id = 0; id <= root; ++id) {
+      const Item& item = program_.at(id);
+      if (!used[id] || item.kind == Item::Kind::literal || is_given(id)) continue;
+      if (!is_element_wise(id))
+        return make_error(ErrorKind::unsupported, "an epilogue that is more than element-wise (item {})", id);
+      body.line("const {} {} = {};", item.kind == Item::Kind::in_range ? "bool" : compute_type(item.dtype),
+                this->name(id), expression_of(id));
+    }
+    return body;
+  }
+
+  ContractionEpilogue finish(std::string_view name, ItemId result, const Writer& body, const Writer& body_of_run) {
     ContractionEpilogue made;
     made.parameters = parameters_;
     Writer out;
-    out.open("struct {}", name_);
+    out.open("struct {}", name);
     for (const int parameter : parameters_) {
       const graph::NodeId node = problem_.graph->parameters()[parameter];
       out.line("const {}* __restrict__ in{};", storage_type(problem_.graph->node(node).type().dtype), parameter);
+    }
+    if (!problem_.row_reductions.empty()) {
+      out.line("const f32* totals;");
+      out.line("int first_row;");
     }
     const std::string sum = compute_type(problem_.accumulator), type = compute_type(program_.at(result).dtype);
     if (with_seen_) out.line("template <bool seen>");
@@ -97,16 +220,42 @@ class EpiloguePrinter {
     out.append(body.text());
     out.line("return {};", value(result));
     out.close();
+    if (!with_seen_) print_run(out, result, body_of_run);
     out.set_depth(0);
     out.line("}};");
     made.code = out.text();
     return made;
   }
 
-  /// Whether it is computed from the sum, parameters and literals of its own place: no reduction, no table.
-  [[nodiscard]] static bool is_element_wise(const Item& item) {
+  void print_run(Writer& out, ItemId result, const Writer& body) {
+    out.line("template <int n>");
+    out.open(
+        "__device__ __forceinline__ void run(const {}* sums, int batch, int row, int first, {} (&results)[n]) const",
+        compute_type(problem_.accumulator), compute_type(program_.at(result).dtype));
+    for (const auto& [id, width] : wide_loads_) {
+      const Item& item = program_.at(id);
+      out.line("{} wide{}[n];", storage_type(item.dtype), id);
+      out.open("");
+      out.line("const int column = first;");
+      out.line("load_run<{}>(wide{}, in{} + {});", width, id, item.buffer.number, index(item.index));
+      out.close();
+    }
+    out.line("#pragma unroll");
+    out.open("for (int v = 0; v < n; ++v)");
+    out.line("const int column = first + v;");
+    out.line("const {} sum = sums[v];", compute_type(problem_.accumulator));
+    out.append(body.text());
+    out.line("results[v] = {};", value(result));
+    out.close(2);
+  }
+
+  /// Whether it is computed from the sum, parameters and literals of its own place, and what its own row is combined
+  /// to: no other reduction, no table.
+  [[nodiscard]] bool is_element_wise(ItemId id) const {
+    const Item& item = program_.at(id);
     switch (item.kind) {
-      case Item::Kind::load: return item.buffer.kind == kernel::Buffer::Kind::input;
+      case Item::Kind::load:
+        return item.buffer.kind == kernel::Buffer::Kind::input || std::ranges::count(totals_, id) > 0;
       case Item::Kind::index:
       case Item::Kind::in_range:
       case Item::Kind::compute: return true;
@@ -116,12 +265,14 @@ class EpiloguePrinter {
   [[nodiscard]] static bool is_sum(const Item& item) {
     return item.kind == Item::Kind::load && item.buffer == sum_buffer;
   }
+  /// Whether a function is given it as its `sum`.
+  [[nodiscard]] bool is_given(ItemId id) const { return id == carried_ || is_sum(program_.at(id)); }
   [[nodiscard]] static std::string name(ItemId id) { return fmt::format("x{}", id); }
 
   [[nodiscard]] std::string value(ItemId id) const {
     const Item& item = program_.at(id);
     if (item.kind == Item::Kind::literal) return literal(item.dtype, item.bits);
-    return is_sum(item) ? fmt::format("static_cast<{}>(sum)", compute_type(item.dtype)) : name(id);
+    return is_given(id) ? fmt::format("static_cast<{}>(sum)", compute_type(item.dtype)) : name(id);
   }
 
   [[nodiscard]] std::string index(Index index) const {
@@ -146,7 +297,7 @@ class EpiloguePrinter {
     switch (item.kind) {
       case Item::Kind::index: return fmt::format("static_cast<{}>({})", compute_type(item.dtype), index(item.index));
       case Item::Kind::in_range: return fmt::format("{0} >= {1} && {0} < {2}", index(item.index), item.low, item.high);
-      case Item::Kind::load: return load(item);
+      case Item::Kind::load: return load(id);
       default: break;
     }
     std::vector<std::string> operands;
@@ -163,24 +314,42 @@ class EpiloguePrinter {
     return graph::element(graph::scalar_of(item.dtype, item.bits), 0) <= kernel::hiding_logit;
   }
 
-  std::string load(const Item& item) {
+  /// Rows are combined in f32, and rounded to what the reduction's result is.
+  [[nodiscard]] std::string total(const Item& item) const {
+    const std::string text =
+        fmt::format("totals[(row - first_row) * {} + {}]", problem_.row_reductions.size(), item.buffer.number - 1);
+    return needs_widening(item.dtype) ? fmt::format("widen(narrow<{}>({}))", storage_type(item.dtype), text) : text;
+  }
+
+  std::string load(ItemId id) {
+    const Item& item = program_.at(id);
+    if (item.buffer.kind == Buffer::Kind::scratch) return total(item);
     parameters_.insert(item.buffer.number);
-    std::string text = fmt::format("load_one<Cached::streamed>(in{} + {})", item.buffer.number, index(item.index));
+    std::string text = wide_loads_.contains(id) ? fmt::format("wide{}[v]", id)
+                                                : fmt::format("load_one<Cached::streamed>(in{} + {})",
+                                                              item.buffer.number, index(item.index));
     if (needs_widening(item.dtype)) text = fmt::format("widen({})", text);
     return item.guard < 0 ? text : fmt::format("{} ? {} : {}", value(item.guard), text, literal(item.dtype, 0));
   }
 
   const ContractionProblem& problem_;
-  const std::string_view name_;
   const bool with_seen_;
   ScalarProgram program_;
-  std::set<int> parameters_;
+  std::vector<ItemId> totals_;        ///< of each reduction, what its own row is combined to
+  ItemId carried_ = -1;               ///< what functions are given in the sum's place, once that is printed
+  std::set<int> parameters_;          ///< of the function at hand
+  std::map<ItemId, int> wide_loads_;  ///< of its `run`: loads of so many columns at once
 };
 
 }  // namespace
 
+Result<ContractionEpilogues> print_epilogues(const ContractionProblem& problem, std::string_view name) {
+  return EpiloguePrinter(problem, false).print(name);
+}
+
 Result<ContractionEpilogue> print_epilogue(const ContractionProblem& problem, std::string_view name, bool with_seen) {
-  return EpiloguePrinter(problem, name, with_seen).print();
+  STITCH_ASSIGN(ContractionEpilogues made, EpiloguePrinter(problem, with_seen).print(name));
+  return std::move(made.results.front());
 }
 
 }  // namespace stitch::codegen

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "codegen/writer.h"
@@ -15,18 +17,37 @@ namespace stitch::codegen {
 ///     struct Epilogue {
 ///       const f32* __restrict__ in2;
 ///       __device__ __forceinline__ f32 operator()(f32 sum, int batch, int row, int column) const { … }
+///       template <int n>
+///       __device__ __forceinline__ void run(const f32* sums, int batch, int row, int first, f32 (&results)[n]) const …
 ///     };
 ///
+/// The second is the first for n columns from `first` on, a multiple of n, and reads beside the sums what follows one
+/// another at once.
 /// Everything that it reads besides the sum is found by index propagation from the result's element back to the
 /// kernel's arguments, as in every other kernel (kernel/structure/scalar_program.h).
+///
+/// Where rows are combined it has two more members: what they are combined to, one behind the other for each row, and
+/// the number of the first row there.
 struct ContractionEpilogue {
   std::string code;          ///< the struct
   std::set<int> parameters;  ///< that it reads, by number: its members, in order
 };
 
-/// `with_seen`: the operator has a template argument `bool seen`, under which no select takes a constant that hides a
-/// logit (kernel/attention/visible_keys.h). Errors: constraint (an operand that is more than element-wise arithmetic
-/// and layout).
+/// Of a product: what each of its results is, and, where rows are combined, each reduction's values.
+struct ContractionEpilogues {
+  /// What of the sum all the others are made of, by the problem's accumulator; they then take it in its place, so that
+  /// what it reads is read once. Nothing: they take the sum.
+  std::optional<ContractionEpilogue> carried;
+  std::vector<ContractionEpilogue> combined;  ///< of each of the problem's row_reductions
+  std::vector<ContractionEpilogue> results;
+};
+
+/// Named "Carried", "Combined0", … and `name`, of several results "Epilogue0", …. Errors: those below.
+Result<ContractionEpilogues> print_epilogues(const kernel::ContractionProblem& problem, std::string_view name);
+
+/// Of a problem with one result, and none over rows. `with_seen`: the operator has a template argument `bool seen`,
+/// under which no select takes a constant that hides a logit (kernel/attention/visible_keys.h). Errors: constraint (an
+/// operand that is more than element-wise arithmetic and layout).
 Result<ContractionEpilogue> print_epilogue(const kernel::ContractionProblem& problem,
                                            std::string_view name = "Epilogue", bool with_seen = false);
 

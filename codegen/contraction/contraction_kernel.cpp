@@ -5,6 +5,7 @@
 #include "codegen/contraction/contraction_epilogue.h"
 #include "codegen/contraction/contraction_text.h"
 #include "codegen/contraction/merged_text.h"
+#include "codegen/contraction/row_text.h"
 #include "codegen/contraction/tensor_copy_text.h"
 #include "codegen/contraction/warpgroup_text.h"
 #include "codegen/kernel_text.h"
@@ -36,29 +37,31 @@ class ContractionPrinter {
 
   Result<GeneratedKernel> print() {
     for (std::size_t p = 0; p < kernel::parts_of(problem_).size(); ++p) {
-      STITCH_ASSIGN(ContractionEpilogue epilogue,
-                    print_epilogue(kernel::parts_of(problem_)[p], epilogue_name(problem_, p)));
-      epilogues_.push_back(std::move(epilogue));
+      STITCH_ASSIGN(ContractionEpilogues part,
+                    print_epilogues(kernel::parts_of(problem_)[p], epilogue_name(problem_, p)));
+      std::ranges::move(part.results, std::back_inserter(epilogues_));
+      rows_ = std::move(part);
     }
     add_arguments();
     print_head(out_, options_, kernel::to_string(problem_), kernel::to_string(schedule_),
                schedule_.tensor_copies ? "tensor_copy.cuh"
                : warpgroup()           ? "warpgroup.cuh"
-                                       : "contraction.cuh");
+                                       : "contraction.cuh",
+               combines_rows() ? "row_totals.cuh" : "");
     print_operands();
     if (warpgroup()) print_wgmma(out_, "Product", problem_, schedule_);
     if (schedule_.tensor_copies) STITCH_TRY(print_tensor_maps(out_, problem_, schedule_));
     out_.line("using Cores = {};",
               cores_of(problem_, schedule_, "Left", "Right", kernel::core_run(problem_.left, schedule_.thread_rows)));
     out_.blank();
-    for (const ContractionEpilogue& epilogue : epilogues_) out_.append(epilogue.code);
+    for_each_function([&](const ContractionEpilogue& epilogue) { out_.append(epilogue.code); });
     out_.blank();
     emit_namespace_end(out_);
     STITCH_TRY(print_kernel());
     kernel_.name = options_.name;
     kernel_.source = out_.text();
     kernel_.blocks = shape_.grid;
-    kernel_.cluster = schedule_.cluster;
+    kernel_.cluster = schedule_.cluster * schedule_.row_blocks;
     kernel_.threads = shape_.threads;
     kernel_.shared_bytes = shape_.shared_bytes;
     return std::move(kernel_);
@@ -88,8 +91,9 @@ class ContractionPrinter {
   void add_arguments() {
     std::set<int> read = {problem_.left.parameter};
     for (const ContractionProblem& part : kernel::parts_of(problem_)) read.insert(part.right.parameter);
-    for (const ContractionEpilogue& epilogue : epilogues_)
+    for_each_function([&](const ContractionEpilogue& epilogue) {
       read.insert(epilogue.parameters.begin(), epilogue.parameters.end());
+    });
     arguments_.add_tensors(*problem_.graph, read);
     if (schedule_.tensor_copies) {
       kernel_.scratch = {{tensor_maps_bytes(problem_, schedule_), true}};
@@ -118,6 +122,7 @@ class ContractionPrinter {
       return {};
     }
     print_place();
+    print_row_begin(out_, schedule_);
     out_.line("{}", wait);
     out_.line("const Left left = {{in{} + Left::of_batch(batch)}};", problem_.left.parameter);
     if (!problem_.members.empty()) {
@@ -199,9 +204,16 @@ class ContractionPrinter {
       out_.line("if (!arrives_last(arrived + tile, {}u)) return;", schedule_.split);
       out_.line("add_parts<{}>(cores, parts, tile, {});", shape_.threads, schedule_.split);
     }
+    if (combines_rows()) print_rows(out_, problem_, schedule_, rows_);
     print_results(out_, problem_, schedule_, epilogues_, "cores", "block_column + warp_column");
   }
 
+  [[nodiscard]] bool combines_rows() const { return !problem_.row_reductions.empty(); }
+  void for_each_function(const std::function<void(const ContractionEpilogue&)>& visit) const {
+    if (rows_.carried) visit(*rows_.carried);
+    std::ranges::for_each(rows_.combined, visit);
+    std::ranges::for_each(epilogues_, visit);
+  }
   [[nodiscard]] bool warpgroup() const { return is_warpgroup(schedule_.instruction); }
   [[nodiscard]] std::string sum_type() const { return compute_type(problem_.accumulator); }
 
@@ -212,7 +224,8 @@ class ContractionPrinter {
   Writer out_;
   GeneratedKernel kernel_;
   ArgumentList arguments_{kernel_};
-  std::vector<ContractionEpilogue> epilogues_;  ///< of each part
+  std::vector<ContractionEpilogue> epilogues_;  ///< of each of the graph's results
+  ContractionEpilogues rows_;                   ///< of the only part that combines rows, besides its results
 };
 
 }  // namespace

@@ -72,28 +72,45 @@ struct StatementWriter {
   }
 };
 
-/// The function `write` of device/contraction.cuh's store_results: `store` results of a strip through `epilogue` to
-/// memory, result number `number`, as far as they are within rows and columns.
-void print_write(Writer& out, const ContractionProblem& problem, std::size_t number,
+/// `store` sums of a strip through the structure `epilogue` to memory, as the graph's result number `number`.
+void print_store(Writer& out, const kernel::ContractionResult& result, std::string_view epilogue, std::size_t number,
+                 bool along_rows, const kernel::ContractionStrips& strips, int store) {
+  const std::string type = storage_type(result.dtype), computed = compute_type(result.dtype);
+  const std::string results = fmt::format("results{}", number), values = fmt::format("values{}", number);
+  out.line("{} {}[{}];", computed, values, store);
+  if (along_rows) {
+    out.line("#pragma unroll");
+    out.line("for (int v = 0; v < {}; ++v) {}[v] = {}(sums[v * {}], batch, row + v, column);", store, values, epilogue,
+             strips.pitch);
+  } else {
+    out.line("{}.run(sums, batch, row, column, {});", epilogue, values);
+  }
+  out.line("{} {}[{}];", type, results, store);
+  out.line("#pragma unroll");
+  out.line("for (int v = 0; v < {0}; ++v) {1}[v] = {2}<{3}>({4}[v]);", store, results,
+           computed == type ? "static_cast" : "narrow", type, values);
+  out.line(
+      "store<{}>(out{} + ({}), {});", store, number,
+      sum_of({offset_of(result.batch, "batch"), offset_of(result.rows, "row"), offset_of(result.columns, "column")}),
+      results);
+}
+
+/// Structures of the epilogues that print_results prints the kernel's end of: "epilogue", of several results
+/// "epilogue1".
+std::string epilogue_of(std::size_t results, std::size_t number) {
+  return results == 1 ? "epilogue" : fmt::format("epilogue{}", number);
+}
+
+/// The function `write` of device/contraction.cuh's store_results: `store` sums of a strip, of which each result of the
+/// product (the graph's from number `first` on) is made, as far as they are within rows and columns.
+void print_write(Writer& out, const ContractionProblem& problem, std::size_t first,
                  const kernel::ContractionStrips& strips, int store) {
-  const bool along_rows = kernel::widest_access(problem.result).along_rows;
+  const bool along_rows = kernel::widest_access(problem).along_rows;
   out.open("const auto write = [&](int row, int column, const {}* sums)", compute_type(problem.accumulator));
   out.line("if (row >= {} || column >= {}) return;", problem.rows, problem.columns);
-  const std::string type = storage_type(problem.result.dtype);
-  out.line("{} results[{}];", type, store);
-  out.line("#pragma unroll");
-  out.open("for (int v = 0; v < {}; ++v)", store);
-  const std::string value =
-      fmt::format("epilogue(sums[v{}], batch, row{}, column{})", along_rows ? fmt::format(" * {}", strips.pitch) : "",
-                  along_rows ? " + v" : "", along_rows ? "" : " + v");
-  const std::string stored = compute_type(problem.result.dtype) == type
-                                 ? fmt::format("static_cast<{}>({})", type, value)
-                                 : fmt::format("narrow<{}>({})", type, value);
-  out.line("results[v] = {};", stored);
-  out.close();
-  out.line("store<{}>(out{} + ({}), results);", store, number,
-           sum_of({offset_of(problem.result.batch, "batch"), offset_of(problem.result.rows, "row"),
-                   offset_of(problem.result.columns, "column")}));
+  const std::vector<kernel::ContractionResult> results = kernel::results_of(problem);
+  for (std::size_t r = 0; r < results.size(); ++r)
+    print_store(out, results[r], epilogue_of(results.size(), r), first + r, along_rows, strips, store);
   out.set_depth(out.depth() - 1);
   out.line("}};");
 }
@@ -134,11 +151,12 @@ std::string of_member(std::span<const std::string> texts) {
 }
 
 void print_head(Writer& out, const GenerateOptions& options, std::string_view problem, std::string_view schedule,
-                std::string_view header) {
+                std::string_view header, std::string_view another) {
   out.append(options.comment);
   out.line("// {}", problem);
   out.line("// {}", schedule);
   out.blank();
+  if (!another.empty()) out.line("#include \"stitch/{}\"", another);
   emit_preamble(out, "", header);
 }
 
@@ -313,10 +331,11 @@ void print_nest(Writer& out, const pipeline::TileNest& nest, const StatementPrin
   for (const pipeline::TileStatement& each : nest.body) writer.print(each);
 }
 
-std::string members_of(const ContractionEpilogue& epilogue) {
+std::string members_of(const ContractionEpilogue& epilogue, const ContractionProblem& problem) {
   std::string text;
   for (const int parameter : epilogue.parameters) text += fmt::format("{}in{}", text.empty() ? "" : ", ", parameter);
-  return text;
+  if (problem.row_reductions.empty()) return text;
+  return text + (text.empty() ? "" : ", ") + "totals, block_row";
 }
 
 std::string epilogue_name(const ContractionProblem& problem, std::size_t part) {
@@ -326,22 +345,31 @@ std::string epilogue_name(const ContractionProblem& problem, std::size_t part) {
 void print_results(Writer& out, const ContractionProblem& problem, const kernel::ContractionSchedule& schedule,
                    std::span<const ContractionEpilogue> epilogues, std::string_view cores, std::string_view column) {
   const kernel::ContractionStrips strips = kernel::strips_of(problem, schedule);
-  if (!schedule.tensor_copies) {
+  // Where rows are combined a barrier stands behind the loop already.
+  if (!schedule.tensor_copies && problem.row_reductions.empty()) {
     out.line("wait_for_groups<0>();");
     out.line("__syncthreads();  // the strips lie where tiles were read");
   }
   const std::int64_t begin = kernel::shape_of(problem, schedule).strips_at;
   out.line("{0}* const strip = reinterpret_cast<{0}*>(shared{1}) + warp * {2};", compute_type(problem.accumulator),
            begin == 0 ? "" : fmt::format(" + {}", begin), strips.rows * strips.pitch);
-  for (std::size_t p = 0; p < epilogues.size(); ++p) {
+  const bool several = !problem.members.empty();
+  std::size_t number = 0;  // of the graph's results
+  for (std::size_t p = 0; p < kernel::parts_of(problem).size(); ++p) {
     const ContractionProblem& part = kernel::parts_of(problem)[p];
-    if (epilogues.size() > 1) out.open("if (member == {})", p);
-    out.line("const {} epilogue{{{}}};", epilogue_name(problem, p), members_of(epilogues[p]));
+    if (several) out.open("if (member == {})", p);
+    const std::size_t results = 1 + part.more_results.size();
+    for (std::size_t r = 0; r < results; ++r) {
+      const std::string name = epilogue_of(results, r);
+      out.line("const {}{} {}{{{}}};", epilogue_name(problem, p), results == 1 ? "" : std::to_string(r), name,
+               members_of(epilogues[number + r], part));
+    }
     const int store = kernel::store_of(part, schedule);
-    print_write(out, part, p, strips, store);
+    print_write(out, part, number, strips, store);
+    number += results;
     out.line("store_results<{}, {}, {}, {}, {}>({}, strip, block_row + warp_row, {}, write);", schedule.warp_columns,
-             strips.columns, strips.pitch, store, kernel::widest_access(part.result).along_rows, cores, column);
-    if (epilogues.size() > 1) out.close();
+             strips.columns, strips.pitch, store, kernel::widest_access(part).along_rows, cores, column);
+    if (several) out.close();
   }
 }
 

@@ -28,9 +28,9 @@ std::string sum_of(std::initializer_list<std::string> terms);
 /// The one of these texts that is of the tile's `member`: "member == 0 ? in1 : in2", or what all of them say.
 std::string of_member(std::span<const std::string> texts);
 
-/// The first lines of a kernel's source: what it computes and how it runs, the device header that it needs.
+/// The first lines of a kernel's source: what it computes and how it runs, the device headers that it needs.
 void print_head(Writer& out, const GenerateOptions& options, std::string_view problem, std::string_view schedule,
-                std::string_view header);
+                std::string_view header, std::string_view another = {});
 
 /// A kernel's arguments, and how its parameters are declared.
 class ArgumentList {
@@ -88,13 +88,14 @@ using StatementPrinter = std::function<void(const kernel::pipeline::TileStatemen
 void print_nest(Writer& out, const kernel::pipeline::TileNest& nest, const StatementPrinter& copy,
                 const StatementPrinter& compute, std::string_view turns = {});
 
-/// What an epilogue's structure is made of: the parameters that it reads, "in2, in3".
-std::string members_of(const ContractionEpilogue& epilogue);
+/// What an epilogue's structure is made of: the parameters that it reads, "in2, in3", and what its rows are combined
+/// to.
+std::string members_of(const ContractionEpilogue& epilogue, const kernel::ContractionProblem& problem);
 
 /// The name of the structure that is the epilogue of part number `part`: "Epilogue", of several products "Epilogue1".
 std::string epilogue_name(const kernel::ContractionProblem& problem, std::size_t part);
-/// The end of a kernel: `cores` leave their results by strips of shared memory through the epilogue, of several
-/// products through that of the tile's member. `column`: of the warp's first result.
+/// The end of a kernel: `cores` leave their results by strips of shared memory through the epilogues, of several
+/// products (which have one each) through that of the tile's member. `column`: of the warp's first result.
 void print_results(Writer& out, const kernel::ContractionProblem& problem, const kernel::ContractionSchedule& schedule,
                    std::span<const ContractionEpilogue> epilogues, std::string_view cores, std::string_view column);
 

@@ -1,6 +1,9 @@
 #include "codegen/contraction/tensor_copy_text.h"
 
+#include <algorithm>
+
 #include "codegen/contraction/contraction_text.h"
+#include "codegen/contraction/row_text.h"
 #include "codegen/contraction/warpgroup_text.h"
 #include "codegen/spelling.h"
 #include "kernel/contraction/contraction_shape.h"
@@ -120,9 +123,10 @@ void print_asking_warp(Writer& out, const ContractionProblem& problem, const Con
   out.line("#pragma unroll 1");
   out.open("for (int k = 0; k < {}; ++k)", shape.depth_tiles);
   out.line("const u32 full = stages.expect(at, LeftTile::bytes + RightTile::bytes);");
-  print_boxes(out, true, "own.left", problem.left, left, s.block_depth, 1);
+  const kernel::TensorShares shares = kernel::tensor_shares(problem, s);
+  print_boxes(out, true, "own.left", problem.left, left, s.block_depth, shares.left);
   print_boxes(out, false, parts.size() > 1 ? "own.right + member * 128" : "own.right", problem.right, right,
-              s.block_depth, s.cluster);
+              s.block_depth, shares.right);
   out.line("at.advance();");
   out.close(3);
   out.line("__syncwarp();");
@@ -131,6 +135,7 @@ void print_asking_warp(Writer& out, const ContractionProblem& problem, const Con
 void print_multiplying_warps(Writer& out, const ContractionProblem& problem, const ContractionSchedule& s,
                              const std::function<void()>& results) {
   const ContractionShape shape = kernel::shape_of(problem, s);
+  if (s.row_blocks > 1) out.line("u32 turn = 0;");
   open_tiles(out, problem, s, shape);
   out.line("Cores cores;");
   out.line("int before = 0;");
@@ -176,10 +181,13 @@ Status print_staying_blocks(Writer& out, const ContractionProblem& problem, cons
   const int warps = kernel::shape_of(problem, s).warps;
   out.line("unsigned char* const right_tiles = shared + {} * LeftTile::bytes;", s.stages);
   out.line("unsigned char* const own_maps = right_tiles + {} * RightTile::bytes;", s.stages);
-  out.line("const TensorStages<{}, {}, {}> stages{{shared_address(own_maps + {})}};", s.stages, warps, s.cluster,
+  const kernel::TensorShares shares = kernel::tensor_shares(problem, s);
+  const int together = std::max(shares.left, shares.right);
+  out.line("const TensorStages<{}, {}, {}> stages{{shared_address(own_maps + {})}};", s.stages, warps, together,
            (1 + std::ssize(kernel::parts_of(problem))) * kernel::tensor_map_bytes);
-  if (s.cluster > 1) out.line("const int rank = block_of_cluster();");
+  if (together > 1) out.line("const int rank = block_of_cluster();");
   print_warpgroup_place(out, s);
+  print_row_barriers(out, problem, s);
   out.line("stages.begin();");
   out.line("{}", wait);
   out.open("if (warp == {})", warps);

@@ -194,10 +194,16 @@ STITCH_MMA(MmaE5m2E5m2, "m16n8k32", "f32.e5m2.e5m2.f32", f32, "f")
 template <class Sum, int rows, int columns, int strip_apart>
 struct FragmentSums {
   static constexpr int across = rows / 16, strips = across, strip_rows = 16, strip_step = strip_apart;
-  // Rows that a lane has results of, and the neighbouring lanes that have the others of such a row.
-  static constexpr int own_rows = across * 2, row_lanes = 4;
+  // Rows that a lane has results of, the neighbouring lanes that have the others of such a row, and results that follow
+  // one another in it.
+  static constexpr int own_rows = across * 2, row_lanes = 4, row_run = 2;
   static constexpr int strip_results = columns / 8 * 4;
   Sum sums[across][columns / 8][4] = {};
+
+  // Where, in the warp's tile, the lane's own row number r is.
+  __device__ static __forceinline__ int place_of_own_row(int r) {
+    return r / 2 * strip_step + static_cast<int>(threadIdx.x) % 32 / 4 + r % 2 * 8;
+  }
 
   // Row and column, in the strip, of the lane's result number i.
   __device__ static __forceinline__ int row_of(int i) { return static_cast<int>(threadIdx.x) % 32 / 4 + i / 2 % 2 * 8; }
@@ -350,7 +356,7 @@ struct CudaCores {
   static constexpr int lane_rows = rows / thread_rows, lane_columns = columns / thread_columns;
   static constexpr int strips = thread_rows / left_run, strip_rows = lane_rows * left_run, strip_step = strip_rows;
   static constexpr int unrolled = 2;
-  static constexpr int own_rows = thread_rows, row_lanes = lane_columns;
+  static constexpr int own_rows = thread_rows, row_lanes = lane_columns, row_run = right_run;
   using left_type = typename Left::type;
   template <class Tile, int extent, int run>
   struct Part {
@@ -415,6 +421,9 @@ struct CudaCores {
   __device__ static __forceinline__ constexpr int own_row(int strip, int i) {
     return strip * left_run + i / thread_columns;
   }
+  __device__ static __forceinline__ int place_of_own_row(int r) {
+    return r / left_run * strip_step + lane_row() * left_run + r % left_run;
+  }
   static constexpr int strip_results = left_run * thread_columns;
   __device__ __forceinline__ Sum& result(int strip, int i) {
     return sums[strip * left_run + i / thread_columns][i % thread_columns];
@@ -444,6 +453,15 @@ __device__ __forceinline__ void add_parts(Cores& cores, const Sum* scratch, s64 
                                               scratch + ((tile * parts + part) * count + i) * threads + threadIdx.x));
     cores.result(i / Cores::strip_results, i % Cores::strip_results) = total;
   }
+}
+
+// What an epilogue reads beside n results of a row that follow one another, in accesses of at most `most` elements: n
+// and `most` are powers of two, and the place is a multiple of the smaller.
+template <int most, int n, class T>
+__device__ __forceinline__ void load_run(T (&to)[n], const T* from) {
+  constexpr int each = n < most ? n : most;
+#pragma unroll
+  for (int i = 0; i < n; i += each) load<each, Cached::streamed>(to + i, from + i);
 }
 
 // A warp's results leave strip by strip through shared memory of its own, so that stores run along what is contiguous

@@ -6,6 +6,8 @@
 #include "costmodel/bandwidth_share.h"
 #include "costmodel/contraction/product_rates.h"
 #include "kernel/contraction/contraction_shape.h"
+#include "kernel/contraction/row_reductions.h"
+#include "kernel/contraction/tensor_box.h"
 #include "kernel/program/legality.h"
 
 namespace stitch::costmodel {
@@ -33,6 +35,9 @@ constexpr int loads_through_registers = 8;
 /// longer for each; those of more warps do not. Fitted; why is not known, instruction caches are likely.
 constexpr int few_warps = 2;
 constexpr double most_unrolled = 1400, long_code = 1.9;
+/// A warp's instructions for a result and each pass over the sums in which rows are combined, and the SMs that the
+/// blocks of a cluster can stand on together; guesses.
+constexpr double row_instructions = 3, gpc_sms = 16;
 /// A loop is bound by the unit that is busy for so much of it.
 constexpr double unit_share = 0.75;
 
@@ -45,7 +50,9 @@ struct Engine {
 };
 
 Engine engine_of(const ContractionProblem& problem, const ContractionSchedule& s, const DeviceSpec& device) {
-  return {multiply_rate(problem, s.instruction, device), is_warpgroup(s.instruction), 1, s.cluster, s.tensor_copies};
+  const kernel::TensorShares shares = s.tensor_copies ? kernel::tensor_shares(problem, s) : kernel::TensorShares{};
+  return {multiply_rate(problem, s.instruction, device), is_warpgroup(s.instruction), shares.left, shares.right,
+          s.tensor_copies};
 }
 
 /// Bytes of device memory that are read for the operands. Blocks that run together walk `group` rows of tiles column by
@@ -86,7 +93,7 @@ class Pricing {
 
   ContractionTime price() {
     ContractionTime time;
-    time.launch = launch_time(d_, c_);
+    time.launch = launch_time(d_, c_) + (s_.row_blocks > 1 ? c_.cluster_launch_us : 0);
     // That many fit at least: what the compiler keeps its registers within. More do where they need less.
     time.resident =
         std::max(s_.blocks_per_sm, kernel::resident_blocks(shape_.threads, shape_.registers, shape_.shared_bytes, d_));
@@ -94,11 +101,12 @@ class Pricing {
       time.resident = std::min(time.resident, static_cast<int>(kernel::divided_up(shape_.grid, d_.sm_count)));
     time.total = time.launch;
     if (shape_.tiles == 0) return time;
-    const double blocks = shape_.blocks, at_once = static_cast<double>(d_.sm_count) * time.resident;
+    const double sms = sms_for(time.resident);
+    const double blocks = shape_.blocks, at_once = sms * time.resident;
     time.rounds = blocks / at_once;
-    busy_sms_ = std::min<double>(d_.sm_count, blocks);
+    busy_sms_ = std::min<double>(sms, blocks);
     const double full = std::floor(blocks / at_once);
-    const double last = std::ceil((blocks - full * at_once) / d_.sm_count);
+    const double last = std::ceil((blocks - full * at_once) / sms);
     count_traffic(std::min(blocks, at_once), time);
     if (last > 0) {
       add_rounds(full, time.resident, false, time);
@@ -118,6 +126,13 @@ class Pricing {
   }
 
  private:
+  /// SMs that have work where each has room for so many blocks: those of a row stand in one GPC, and what is left of it
+  /// stays idle.
+  [[nodiscard]] double sms_for(double x) const {
+    if (s_.row_blocks == 1) return d_.sm_count;
+    const double room = gpc_sms * x, used = std::floor(room / s_.row_blocks) * s_.row_blocks;
+    return std::floor(d_.sm_count * used / room);
+  }
   [[nodiscard]] double us_per_cycle() const { return 1e6 / d_.clock_hz; }
   [[nodiscard]] double stage_bytes() const { return static_cast<double>(shape_.left_bytes + shape_.right_bytes); }
   /// Of a stage, what a block has from L2.
@@ -208,7 +223,8 @@ class Pricing {
   [[nodiscard]] Turn turn(double x) const {
     const double use = inner_cycles(x), transfer = x * loaded_bytes() / l2_rate_of_sm();
     const double busy = std::max({use, transfer, engine_.asynchronous ? blocking_cycles() : 0});
-    const double waits = s_.cluster > 1 ? cluster_turn_cycles : 0;
+    const bool meets_others = s_.tensor_copies && (engine_.sharing_left > 1 || engine_.sharing_right > 1);
+    const double waits = meets_others ? cluster_turn_cycles : 0;
     const double between = engine_.copy_engine ? waits : d_.block_barrier_cycles + idle_cycles();
     return {use, load_latency(d_, found_in_l2_) + transfer, busy, between / x};
   }
@@ -253,12 +269,25 @@ class Pricing {
   [[nodiscard]] double epilogue_cycles(double x) const {
     const double results = static_cast<double>(s_.block_rows) * s_.block_columns;
     const double strips = 2 * results * graph::byte_size(p_.accumulator) / d_.shared_bytes_per_clock;
-    const double stored = results * graph::byte_size(p_.result.dtype) / c_.alone_bytes_per_clock;
-    const double instructions = results / 32 * (result_instructions + operator_instructions * epilogue_operators_) /
-                                schedulers /
-                                std::max(0.5, std::min(1.0, shape_.warps * x / schedulers * c_.warp_issue));
+    double stored = results * graph::byte_size(p_.result.dtype) / c_.alone_bytes_per_clock;
+    for (const kernel::ContractionResult& result : p_.more_results)
+      stored += results * graph::byte_size(result.dtype) / c_.alone_bytes_per_clock;
+    const double issued =
+        results / 32 / schedulers / std::max(0.5, std::min(1.0, shape_.warps * x / schedulers * c_.warp_issue));
+    const double instructions = issued * (result_instructions + operator_instructions * epilogue_operators_);
     const double wait = epilogue_reads_ > 0 ? d_.dram_latency : 0;
-    return x * std::max({strips, stored, instructions}) + wait;
+    return x * (std::max({strips, stored, instructions}) + issued * row_passes() * row_instructions) + wait +
+           row_exchange_cycles();
+  }
+  /// Over a block's sums, before its results are made: what is carried, and each reduction.
+  [[nodiscard]] double row_passes() const {
+    return p_.row_reductions.empty() ? 0 : static_cast<double>(p_.row_reductions.size()) + 1;
+  }
+  /// Three barriers a level, of which one is the cluster's: a message to the others and one back, behind one with what
+  /// they combine.
+  [[nodiscard]] double row_exchange_cycles() const {
+    const double cluster = s_.row_blocks > 1 ? 3 * d_.cluster_latency : 0;
+    return kernel::row_levels(p_) * (3 * d_.block_barrier_cycles + 2 * d_.shared_latency + cluster);
   }
 
   /// `last`: nothing of another round hides what these blocks begin and end with.
@@ -291,7 +320,7 @@ class Pricing {
   const Engine engine_;
   const ContractionShape shape_;
   const double epilogue_reads_;
-  const int epilogue_operators_;
+  const double epilogue_operators_;
   double busy_sms_ = 1, found_in_l2_ = 0;
 };
 
@@ -393,6 +422,15 @@ std::pair<const char*, double> ContractionTime::binding() const {
 ContractionTime contraction_time(const ContractionProblem& problem, const ContractionSchedule& schedule,
                                  const DeviceSpec& device, const AnalyticalConstants& constants) {
   return Pricing(problem, schedule, device, constants, engine_of(problem, schedule, device)).price();
+}
+
+double rows_apart_us(const ContractionProblem& problem, const graph::Graph& product, const DeviceSpec& device,
+                     const AnalyticalConstants& constants) {
+  // What the product leaves is read; it has written that one of the results already, where it is one.
+  const double left = static_cast<double>(product.type(product.results()[0]).bytes());
+  const double results = result_bytes(problem);
+  const double written = problem.more_results.empty() ? results : std::max(0.0, results - left);
+  return launch_time(device, constants) + (left + written) / device.copy_bandwidth() * 1e6;
 }
 
 double library_us(const ContractionProblem& problem, const DeviceSpec& device, const AnalyticalConstants& constants) {

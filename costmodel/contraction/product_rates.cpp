@@ -13,6 +13,8 @@ using kernel::ContractionProblem;
 /// The same of multiply-adds; guess.
 constexpr double fma_share = 0.9;
 constexpr double order = 8;
+/// Results that are stored together, of 16 bits; what is a row's own is computed once for them.
+constexpr double row_share = 1.0 / 8;
 
 /// Of the rate of f16, what TF32 has by the data sheets of all GPUs since the A100.
 constexpr double tf32_share = 0.5;
@@ -117,17 +119,23 @@ double epilogue_reads(const ContractionProblem& problem) {
 
 double result_bytes(const ContractionProblem& problem) {
   double bytes = 0;
-  for (const ContractionProblem& part : kernel::parts_of(problem))
-    bytes += static_cast<double>(part.batch) * part.rows * part.columns * graph::byte_size(part.result.dtype);
+  for (const ContractionProblem& part : kernel::parts_of(problem)) {
+    for (const kernel::ContractionResult& result : kernel::results_of(part))
+      bytes += static_cast<double>(part.batch) * part.rows * part.columns * graph::byte_size(result.dtype);
+  }
   return bytes;
 }
 
-int epilogue_operators(const ContractionProblem& problem) {
-  int count = 0;
+double epilogue_operators(const ContractionProblem& problem) {
+  double count = 0;
   for (const ContractionProblem& member : problem.members) count = std::max(count, epilogue_operators(member));
   if (!problem.members.empty()) return count;
+  const std::int64_t results = problem.graph->node(problem.root).type().elements();
   for (const graph::Node& node : problem.graph->nodes()) {
-    if (graph::is_elementwise(node.op)) ++count;
+    if (!graph::is_elementwise(node.op)) continue;
+    // What is the same along a row is computed once for a run of results.
+    const bool of_rows = !problem.row_reductions.empty() && node.type().elements() < results;
+    count += of_rows ? row_share : 1;
   }
   return count;
 }

@@ -62,6 +62,6 @@ double different_share(const kernel::ContractionProblem& problem, const kernel::
 double epilogue_reads(const kernel::ContractionProblem& problem);
 /// And that it writes.
 double result_bytes(const kernel::ContractionProblem& problem);
-int epilogue_operators(const kernel::ContractionProblem& problem);
+double epilogue_operators(const kernel::ContractionProblem& problem);
 
 }  // namespace stitch::costmodel

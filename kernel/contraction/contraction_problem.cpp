@@ -1,110 +1,63 @@
 #include "kernel/contraction/contraction_problem.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "graph/canonical.h"
 #include "graph/codec/codec.h"
 #include "graph/subgraph.h"
+#include "kernel/contraction/contraction_results.h"
 #include "kernel/contraction/contraction_sides.h"
+#include "kernel/contraction/row_reductions.h"
 #include "kernel/structure/kernel_graph.h"
 
 namespace stitch::kernel {
 namespace {
 
-using graph::Dims;
 using graph::DType;
 using graph::Graph;
 using graph::Node;
 using graph::NodeId;
-using graph::Op;
-using graph::StridedView;
 using graph::Value;
-
-/// The nodes from behind the root to the result, each an operand of the next.
-Result<std::vector<NodeId>> path_from_root(const Graph& graph, NodeId root) {
-  std::vector<bool> depends(graph.size(), false);
-  depends[root] = true;
-  for (NodeId id = root + 1; id < graph.size(); ++id) {
-    const auto& operands = graph.node(id).operands;
-    depends[id] = std::ranges::any_of(operands, [&](Value operand) { return depends[operand.node]; });
-  }
-  std::vector<NodeId> path;
-  NodeId at = graph.results()[0].node;
-  if (!depends[at])
-    return make_error(ErrorKind::unsupported, "the result does not depend on the {}", to_string(graph.node(root).op));
-  while (at != root) {
-    path.push_back(at);
-    const auto& operands = graph.node(at).operands;
-    at = std::ranges::find_if(operands, [&](Value operand) { return depends[operand.node]; })->node;
-  }
-  std::ranges::reverse(path);
-  return path;
-}
-
-/// A digit of the result: its step in (b · rows + m) · columns + n, and where it is stored.
-struct StoredDigit {
-  std::int64_t extent, step, stride;
-};
-
-/// The digits of the joined dimension whose steps are in [low, high), as the result stores them.
-Result<ContractionDigits> stored_digits(const std::vector<StoredDigit>& all, std::int64_t low, std::int64_t high) {
-  ContractionDigits digits;
-  for (const StoredDigit& digit : all) {
-    const std::int64_t end = digit.step * digit.extent;
-    if (end <= low || digit.step >= high) continue;
-    const std::int64_t first = std::max(low, digit.step), last = std::min(high, end);
-    if (first % digit.step != 0 || last % first != 0 || end % last != 0)
-      return make_error(ErrorKind::unsupported, "the result's layout joins parts of rows and columns");
-    digits.push_back({last / first, digit.stride * (first / digit.step)});
-  }
-  return graph::collapsed(digits);
-}
-
-/// `view`: of the root's result, by the problem's own order.
-Result<ContractionResult> result_of(const Graph& graph, StridedView view, const std::vector<NodeId>& path,
-                                    const ContractionProblem& problem) {
-  for (const NodeId id : path) {
-    const Node& node = graph.node(id);
-    if (graph::is_elementwise(node.op)) continue;
-    const bool one_to_one = node.op == Op::transpose || node.op == Op::reshape;
-    const std::optional<StridedView> next = one_to_one ? graph::apply_layout(view, node) : std::nullopt;
-    if (!next) {
-      return make_error(ErrorKind::unsupported, "{} '{}' behind a {} is neither element-wise nor a layout",
-                        to_string(node.op), node.name, to_string(graph.node(problem.root).op));
-    }
-    view = *next;
-  }
-  std::vector<StoredDigit> digits;
-  std::int64_t stride = 1;
-  for (std::size_t d = view.dims.size(); d-- > 0;) {
-    for (std::size_t i = view.dims[d].size(); i-- > 0;) {
-      const StridedView::Digit& digit = view.dims[d][i];
-      if (digit.extent != 1) digits.push_back({digit.extent, digit.stride, stride});
-      stride *= digit.extent;
-    }
-  }
-  std::ranges::sort(digits, [](const StoredDigit& a, const StoredDigit& b) { return a.step > b.step; });
-  ContractionResult result;
-  result.dtype = graph.type(graph.results()[0]).dtype;
-  if (stride == 0) return result;
-  const std::int64_t plane = problem.rows * problem.columns;
-  STITCH_ASSIGN(result.columns, stored_digits(digits, 1, problem.columns));
-  STITCH_ASSIGN(result.rows, stored_digits(digits, problem.columns, plane));
-  STITCH_ASSIGN(result.batch, stored_digits(digits, plane, plane * problem.batch));
-  return result;
-}
 
 Result<NodeId> only_root(const Graph& graph) {
   NodeId root = -1;
   for (NodeId id = 0; id < graph.size(); ++id) {
-    const Op op = graph.node(id).op;
-    if (op != Op::dot && op != Op::convolution) continue;
+    if (!graph::is_contraction(graph.node(id).op)) continue;
     if (root >= 0) return make_error(ErrorKind::unsupported, "several dots or convolutions in one contraction");
     root = id;
   }
   if (root < 0) return make_error(ErrorKind::unsupported, "no dot or convolution to make a contraction of");
   return root;
+}
+
+/// Where each of the graph's results is stored.
+Status find_results(ContractionProblem& problem, const graph::StridedView& sums) {
+  const Graph& graph = *problem.graph;
+  for (std::size_t r = 0; r < graph.results().size(); ++r) {
+    STITCH_ASSIGN(const auto path, path_from_root(graph, problem.root, graph.results()[r].node));
+    STITCH_ASSIGN(ContractionResult result, result_of(graph, sums, path, problem));
+    if (r == 0) {
+      problem.result = std::move(result);
+    } else {
+      problem.more_results.push_back(std::move(result));
+    }
+  }
+  return {};
+}
+
+/// The root's dimensions as digits of (b · columns + n) · rows + m.
+graph::StridedView turned(graph::StridedView sums, const ContractionProblem& problem) {
+  const std::int64_t plane = problem.rows * problem.columns;
+  for (auto& dimension : sums.dims) {
+    for (auto& [extent, stride] : dimension) {
+      if (stride < problem.columns) {
+        stride *= problem.rows;
+      } else if (stride < plane) {
+        stride /= problem.columns;
+      }
+    }
+  }
+  return sums;
 }
 
 DType accumulator_of(DType left, DType right, DType result) {
@@ -172,7 +125,6 @@ Result<ContractionProblem> derive_contraction(Graph graph) {
   ContractionProblem problem;
   problem.graph = std::make_shared<const Graph>(std::move(graph));
   const Graph& g = *problem.graph;
-  if (g.results().size() != 1) return make_error(ErrorKind::unsupported, "a contraction with several results");
   STITCH_ASSIGN(problem.root, only_root(g));
   STITCH_ASSIGN(ContractionSides sides, sides_of(g, problem.root));
   problem.batch = sides.batch;
@@ -185,8 +137,19 @@ Result<ContractionProblem> derive_contraction(Graph graph) {
   problem.accumulator = accumulator_of(problem.left.dtype, problem.right.dtype, root.type().dtype);
   if (problem.accumulator == DType::pred)
     return make_error(ErrorKind::unsupported, "a {} of truth values", to_string(root.op));
-  STITCH_ASSIGN(const auto path, path_from_root(g, problem.root));
-  STITCH_ASSIGN(problem.result, result_of(g, std::move(sides.sums), path, problem));
+  STITCH_TRY(find_results(problem, sides.sums));
+  auto reductions = row_reductions_of(problem, sides.sums);
+  // What is combined may be the columns, seen from the other side.
+  if (!reductions && !problem.is_convolution()) {
+    const ContractionProblem other = turned(problem);
+    auto others = row_reductions_of(other, turned(sides.sums, problem));
+    if (others) {
+      problem = other;
+      reductions = std::move(others);
+    }
+  }
+  if (!reductions) return reductions.error();
+  problem.row_reductions = *std::move(reductions);
   return problem;
 }
 
@@ -204,7 +167,23 @@ ContractionProblem turned(ContractionProblem problem) {
   std::swap(problem.left, problem.right);
   std::swap(problem.rows, problem.columns);
   std::swap(problem.result.rows, problem.result.columns);
+  for (ContractionResult& result : problem.more_results) std::swap(result.rows, result.columns);
   return problem;
+}
+
+std::vector<ContractionResult> results_of(const ContractionProblem& part) {
+  std::vector<ContractionResult> results = {part.result};
+  results.insert(results.end(), part.more_results.begin(), part.more_results.end());
+  return results;
+}
+
+ResultAccess widest_access(const ContractionProblem& part) {
+  ResultAccess access = widest_access(part.result);
+  for (const ContractionResult& result : part.more_results) {
+    const ResultAccess other = widest_access(result);
+    access.elements = other.along_rows == access.along_rows ? std::min(access.elements, other.elements) : 1;
+  }
+  return access;
 }
 
 ResultAccess widest_access(const ContractionResult& result) {
@@ -226,12 +205,16 @@ std::string to_string(const ContractionProblem& problem) {
   std::string columns, results;
   for (const ContractionProblem& part : parts_of(problem)) {
     columns += fmt::format("{}{}", columns.empty() ? "" : "+", part.columns);
-    results += fmt::format("{}{}", results.empty() ? "" : ", ", to_string(part.result.dtype));
+    for (const ContractionResult& result : results_of(part))
+      results += fmt::format("{}{}", results.empty() ? "" : ", ", to_string(result.dtype));
   }
-  return fmt::format(
-      "{} {}{}×{}·{} → {}{}", to_string(problem.left.dtype), problem.is_convolution() ? "convolution " : "",
-      problem.batch, extents_text(problem.rows, problem.contracted, left_turned),
-      extents_text(problem.contracted, columns, right_turned), results, problem.has_epilogue() ? " with epilogue" : "");
+  return fmt::format("{} {}{}×{}·{} → {}{}", to_string(problem.left.dtype),
+                     problem.is_convolution() ? "convolution " : "", problem.batch,
+                     extents_text(problem.rows, problem.contracted, left_turned),
+                     extents_text(problem.contracted, columns, right_turned), results,
+                     !problem.row_reductions.empty() ? " with rows"
+                     : problem.has_epilogue()        ? " with epilogue"
+                                                     : "");
 }
 
 Hash128 contraction_hash(const ContractionProblem& problem) {

@@ -16,9 +16,9 @@
 //
 //     result[b, m, n] = epilogue(Σₖ left[b, m, k] · right[b, n, k], b, m, n)
 //
-// where b, m, n and k each stand for any number of dimensions, joined, and each tensor lies in memory as it likes: an
-// operand that the graph transposes, reshapes, slices or repeats is read where it is. Of gelu(xᵀ·w + bias) with
-// x: bf16[768,1024] and w: bf16[768,3072]:
+// (and of what whole rows are combined to: row_reductions.h) where b, m, n and k each stand for any number of
+// dimensions, joined, and each tensor lies in memory as it likes: an operand that the graph transposes, reshapes,
+// slices or repeats is read where it is. Of gelu(xᵀ·w + bias) with x: bf16[768,1024] and w: bf16[768,3072]:
 //
 //     batch 1, rows 1024, columns 3072, contracted 768
 //     left   bf16, rows [1024:1], contracted [768:1024]          extent:stride, in elements
@@ -38,13 +38,25 @@ struct ContractionResult {
   bool operator==(const ContractionResult&) const = default;
 };
 
+/// What a row's values are combined to, all columns of it (row_reductions.h).
+struct RowReduction {
+  graph::NodeId node = -1;
+  graph::ReduceKind kind = graph::ReduceKind::sum;
+  int level = 0;              ///< reductions that it waits for, one after another
+  ContractionResult operand;  ///< where the values would lie if they were stored
+
+  bool operator==(const RowReduction&) const = default;
+};
+
 struct ContractionProblem {
   std::int64_t batch = 1, rows = 0, columns = 0, contracted = 0;
   ContractionOperand left, right;
   ContractionResult result;
+  std::vector<ContractionResult> more_results;  ///< of the graph's results after the first, all of the same product
+  std::vector<RowReduction> row_reductions;     ///< ascending by node; not empty: blocks share rows
   graph::DType accumulator = graph::DType::f32;
   /// All that the kernel computes: its parameters are the kernel's arguments, `root` multiplies, what follows it up to
-  /// the only result is the epilogue. Never null once derived; shared, immutable.
+  /// the results is the epilogue. Never null once derived; shared, immutable.
   std::shared_ptr<const graph::Graph> graph;
   graph::NodeId root = -1;
   /// Of several products that share their left operand (merged_contraction.h), each by itself; `columns` are then those
@@ -62,9 +74,9 @@ struct ContractionProblem {
   bool operator==(const ContractionProblem& other) const;  ///< same shapes, layouts and (structurally) same graph
 };
 
-/// Reads a graph that is one dot or convolution with an epilogue. Errors: unsupported (none of these or several; an
-/// operand that is computed in the kernel; a layout that strides cannot say; an epilogue that is more than
-/// element-wise), with the node.
+/// Reads a graph that is one dot or convolution with an epilogue, which may combine whole rows and have several
+/// results. Errors: unsupported (none of these or several; an operand that is computed in the kernel; a layout that
+/// strides cannot say; an epilogue that is more than that), with the node.
 Result<ContractionProblem> derive_contraction(graph::Graph graph);
 
 /// The part of `graph` that `call` computes, as a problem. Its parameters are the call's distinct operands, in order.
@@ -85,6 +97,9 @@ struct ResultAccess {
   bool along_rows = false;
 };
 ResultAccess widest_access(const ContractionResult& result);
+/// All results of one product, in the graph's order; and the access that all of them can be stored by.
+std::vector<ContractionResult> results_of(const ContractionProblem& part);
+ResultAccess widest_access(const ContractionProblem& part);
 
 /// "bf16 1×[768,1024]ᵀ·[768,3072] → bf16 with epilogue", "bf16 convolution 1×[25088,576]·…": sides as they lie in
 /// memory, ᵀ where that is not rows × contracted of the left or contracted × columns of the right. Of several products

@@ -86,8 +86,9 @@ std::string tensor_copies(const Problem& p, const Schedule& s, const DeviceSpec&
   const std::int64_t rows = divided_up(p.rows, s.block_rows);
   if (s.cluster < 1 || s.cluster > std::min<std::int64_t>(d.max_cluster_blocks, std::max<std::int64_t>(1, rows)))
     return fmt::format("clusters of {} of {} tiles", s.cluster, rows);
-  if (s.resident < s.cluster || s.resident % s.cluster != 0)
-    return fmt::format("{} blocks in clusters of {}", s.resident, s.cluster);
+  const int together = s.cluster * s.row_blocks;
+  if (s.resident < together || s.resident % together != 0)
+    return fmt::format("{} blocks in clusters of {}", s.resident, together);
   const Result<TensorBox> left = left_box(p, s), first = right_box(parts_of(p)[0], s);
   if (!left) return "left: " + left.error().message;
   for (const Problem& part : parts_of(p)) {
@@ -157,7 +158,7 @@ std::string copies(const Problem& p, const Schedule& s, const DeviceSpec&) {
 std::string stores(const Problem& p, const Schedule& s, const DeviceSpec&) {
   int most = 1;
   for (const Problem& part : parts_of(p)) {
-    const ResultAccess widest = widest_access(part.result);
+    const ResultAccess widest = widest_access(part);
     const int run = widest.along_rows ? strips_of(part, s).rows : strips_of(part, s).columns;
     most = std::max(most, std::min(widest.elements, run));
   }
@@ -169,6 +170,15 @@ std::string split(const Problem& p, const Schedule& s, const DeviceSpec&) {
   return s.split >= 1 && s.split <= std::max<std::int64_t>(1, tiles)
              ? ""
              : fmt::format("{} tiles split {} times", tiles, s.split);
+}
+
+std::string rows(const Problem& p, const Schedule& s, const DeviceSpec& d) {
+  if (p.row_reductions.empty()) return s.row_blocks == 1 ? "" : "blocks share rows of which nothing is combined";
+  const std::int64_t tiles = divided_up(p.columns, s.block_columns);
+  if (s.row_blocks != tiles) return fmt::format("{} of {} tiles of a row", s.row_blocks, tiles);
+  if (tiles > std::max(1, d.max_cluster_blocks)) return fmt::format("rows of {} tiles", tiles);
+  if (s.group != 1 || s.split != 1) return "tiles of a row are walked one after another, and not split";
+  return s.cluster == 1 ? "" : "clusters of rows as well";
 }
 
 std::string shared_memory(const Problem& p, const Schedule& s, const DeviceSpec& d) {
@@ -196,7 +206,7 @@ std::string extents(const Problem& p, const Schedule& s, const DeviceSpec&) {
 }
 
 /// In this order: what is divided by is seen to be whole first.
-constexpr std::array<ContractionRule, 17> rules = {{
+constexpr std::array<ContractionRule, 18> rules = {{
     {"powers", "places in shared memory are found by shifts and exclusive-or", powers},
     {"warp-tile", "warps divide a block's tile, instructions a warp's", warp_tile},
     {"thread-tile", "32 lanes of cuda_core share a warp's tile evenly", thread_tile},
@@ -212,6 +222,7 @@ constexpr std::array<ContractionRule, 17> rules = {{
     {"copies", "a copy is aligned and within a row, whatever row it is of", copies},
     {"stores", "so is a store", stores},
     {"split", "every block of a tile has something to add", split},
+    {"rows", "what is combined of a row is known to all of its blocks", rows},
     {"shared-memory", "stages and strips fit", shared_memory},
     {"registers", "results and fragments stay in registers", registers},
     {"extents", "rows, columns and blocks are counted in 32 bits", extents},
@@ -230,6 +241,12 @@ std::optional<ContractionInstruction> instruction_of(int warps, const Problem& p
   return found;
 }
 
+/// Blocks that share a row, and a walk on which they follow one another.
+void fit_rows(const Problem& p, Schedule& s) {
+  s.row_blocks = p.row_reductions.empty() ? 1 : static_cast<int>(divided_up(p.columns, s.block_columns));
+  if (!p.row_reductions.empty()) s.group = 1;
+}
+
 /// Tiles as large as the extents, and not so large that most SMs have none.
 void fit_block(const Problem& p, const DeviceSpec& d, Schedule& s) {
   const auto blocks = [&] {
@@ -237,6 +254,13 @@ void fit_block(const Problem& p, const DeviceSpec& d, Schedule& s) {
            ((p.columns + s.block_columns - 1) / s.block_columns);
   };
   const std::int64_t columns = most_columns(p);
+  if (!p.row_reductions.empty()) {
+    const int most = std::max(1, d.max_cluster_blocks);
+    s.block_rows = 32;
+    s.block_columns = 32;
+    while (divided_up(columns, s.block_columns) > most && s.block_columns < 256) s.block_columns *= 2;
+    return;
+  }
   while (s.block_rows > 32 && s.block_rows / 2 >= p.rows) s.block_rows /= 2;
   while (s.block_columns > 32 && s.block_columns / 2 >= columns) s.block_columns /= 2;
   while (blocks() < d.sm_count && s.block_rows * s.block_columns > 64 * 64) {
@@ -292,6 +316,7 @@ void fit_accesses(const Problem& problem, Schedule& s) {
     store = std::max(store, store_of(part, s));
   }
   s.store = store;
+  fit_rows(problem, s);
 }
 
 Result<Schedule> default_schedule(const Problem& problem, const DeviceSpec& device) {
@@ -304,8 +329,8 @@ Result<Schedule> default_schedule(const Problem& problem, const DeviceSpec& devi
   s.block_depth = std::max(64 / size, 16 / smallest);
   fit_block(problem, device, s);
   fit_warps(s);
-  fit_accesses(problem, s);
   s.group = 8;
+  fit_accesses(problem, s);
   s.stages = 1;
   s.fragment_stages = 1;
   STITCH_TRY(check_legality(problem, s, device));

@@ -64,6 +64,7 @@ std::string to_string(const ContractionSchedule& s) {
                       s.group, s.left_copy, s.right_copy, s.store);
   if (s.blocks_per_sm != 1) text += fmt::format(" blocks {}", s.blocks_per_sm);
   if (!s.swizzle) text += " plain";
+  if (s.row_blocks != 1) text += fmt::format(" rows {}", s.row_blocks);
   if (s.tensor_copies) text += fmt::format(" tensor cluster {} of {}", s.cluster, s.resident);
   return text;
 }
@@ -80,6 +81,7 @@ Hash128 schedule_hash(const ContractionSchedule& s) {
     hasher.text("tensor")
         .integer(static_cast<std::uint64_t>(s.cluster))
         .integer(static_cast<std::uint64_t>(s.resident));
+  if (s.row_blocks != 1) hasher.text("rows").integer(static_cast<std::uint64_t>(s.row_blocks));
   return hasher.finish();
 }
 

@@ -77,6 +77,8 @@ struct ContractionSchedule {
   int store = 1;                      ///< elements of one store
   int blocks_per_sm = 1;              ///< what registers are kept within
   bool swizzle = true;                ///< exclusive-or of 16-byte places with their row, against bank conflicts
+  int row_blocks =
+      1;  ///< blocks beside one another, a cluster, which have all columns of their rows (row_reductions.h)
 
   /// wgmma: tiles come by the tensor copy engine (cp.async.bulk.tensor, "TMA"), which a warp of its own asks while the
   /// others multiply, and blocks stay for one tile after another.

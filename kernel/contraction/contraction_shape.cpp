@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernel/contraction/row_reductions.h"
 #include "kernel/contraction/strips.h"
 
 namespace stitch::kernel {
@@ -39,6 +40,13 @@ std::vector<std::int64_t> first_tiles(const ContractionProblem& problem, const C
   return first;
 }
 
+std::int64_t row_bytes(const ContractionProblem& problem, const ContractionSchedule& s) {
+  const std::int64_t across = s.block_columns / s.warp_columns, turns = s.tensor_copies ? 2 : 1;
+  const std::int64_t shares = s.row_blocks > 1 ? turns * s.row_blocks : 0;
+  const std::int64_t barriers = s.row_blocks > 1 && s.tensor_copies ? turns * row_levels(problem) * 8 : 0;
+  return std::ssize(problem.row_reductions) * s.block_rows * (across + shares + 1) * 4 + barriers;
+}
+
 ContractionShape shape_of(const ContractionProblem& problem, const ContractionSchedule& s) {
   ContractionShape shape;
   const InstructionInfo& instruction = info(s.instruction);
@@ -62,6 +70,10 @@ ContractionShape shape_of(const ContractionProblem& problem, const ContractionSc
   const std::int64_t stages = s.stages * (shape.left_bytes + shape.right_bytes);
   shape.strips_at = s.tensor_copies ? stages + tensor_copy_bytes(problem, s) : 0;
   shape.shared_bytes = std::max(stages, shape.strips_at + shape.warps * strips.bytes);
+  if (!problem.row_reductions.empty()) {
+    shape.rows_at = divided_up(shape.shared_bytes, 16) * 16;
+    shape.shared_bytes = shape.rows_at + row_bytes(problem, s);
+  }
   if (s.split > 1) {
     shape.scratch_bytes = shape.tiles * s.split * s.block_rows * s.block_columns * accumulator;
   }

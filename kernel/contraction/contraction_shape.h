@@ -28,6 +28,7 @@ struct ContractionShape {
   std::int64_t left_bytes = 0, right_bytes = 0;  ///< of one stage in shared memory
   std::int64_t shared_bytes = 0;                 ///< dynamic: stages, or the epilogue's strips where those are larger
   std::int64_t strips_at = 0;                    ///< byte of it where strips begin: beside the stages of tensor copies
+  std::int64_t rows_at = 0;                      ///< and what rows are combined to, beside all else: row_bytes
   std::int64_t scratch_bytes = 0;                ///< partial sums of split > 1
   int accumulators = 0;                          ///< 4-byte registers of a thread's results
   int fragments = 0;                             ///< 4-byte registers of its operands, all fragment stages
@@ -38,6 +39,10 @@ struct ContractionShape {
 std::int64_t tensor_copy_bytes(const ContractionProblem& problem, const ContractionSchedule& schedule);
 /// The first column of tiles of each of parts_of(problem), which has those up to the next one's: a tile is of one.
 std::vector<std::int64_t> first_tiles(const ContractionProblem& problem, const ContractionSchedule& schedule);
+/// What rows are combined to, f32, of each reduction and row: by each warp along the row, by each block of a cluster
+/// (where there are several), and in all. Where blocks stay, one of a cluster may be a tile ahead: what blocks leave
+/// for one another is there twice, with a barrier for each level.
+std::int64_t row_bytes(const ContractionProblem& problem, const ContractionSchedule& schedule);
 ContractionShape shape_of(const ContractionProblem& problem, const ContractionSchedule& schedule);
 
 }  // namespace stitch::kernel

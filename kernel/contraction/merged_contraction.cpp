@@ -77,6 +77,7 @@ Result<std::vector<ContractionProblem>> products_of(const Graph& graph) {
     STITCH_ASSIGN(Graph part, graph::subgraph(graph, parameters, {result}));
     auto product = derive_contraction(std::move(part));
     if (!product) return product.error().within(fmt::format("result {}", r));
+    if (!product->row_reductions.empty()) return unmergeable("result {} needs whole rows", r);
     products.push_back(*std::move(product));
   }
   return products;

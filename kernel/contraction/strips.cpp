@@ -12,7 +12,7 @@ int core_run(const ContractionOperand& operand, int thread_extent) {
 }
 
 int store_of(const ContractionProblem& part, const ContractionSchedule& s) {
-  const ResultAccess widest = widest_access(part.result);
+  const ResultAccess widest = widest_access(part);
   const ContractionStrips strips = strips_of(part, s);
   const auto run = static_cast<unsigned>(widest.along_rows ? strips.rows : strips.columns);
   return std::min({s.store, widest.elements, static_cast<int>(std::bit_floor(run))});

@@ -54,12 +54,22 @@ Result<TensorBox> tensor_box_of(const ContractionOperand& operand, std::int64_t 
   return box;
 }
 
+TensorShares tensor_shares(const ContractionProblem& problem, const ContractionSchedule& s) {
+  const auto box = [&](int shares) {
+    return tensor_box_of(problem.left, problem.rows, problem.contracted, s.block_rows, s.block_depth, shares);
+  };
+  const bool whole = s.row_blocks > 1 && s.block_rows % s.row_blocks == 0 && box(s.row_blocks).ok();
+  return {whole ? s.row_blocks : 1, s.cluster};
+}
+
 Result<TensorBox> left_box(const ContractionProblem& problem, const ContractionSchedule& s) {
-  return tensor_box_of(problem.left, problem.rows, problem.contracted, s.block_rows, s.block_depth, 1);
+  return tensor_box_of(problem.left, problem.rows, problem.contracted, s.block_rows, s.block_depth,
+                       tensor_shares(problem, s).left);
 }
 
 Result<TensorBox> right_box(const ContractionProblem& problem, const ContractionSchedule& s) {
-  return tensor_box_of(problem.right, problem.columns, problem.contracted, s.block_columns, s.block_depth, s.cluster);
+  return tensor_box_of(problem.right, problem.columns, problem.contracted, s.block_columns, s.block_depth,
+                       tensor_shares(problem, s).right);
 }
 
 }  // namespace stitch::kernel

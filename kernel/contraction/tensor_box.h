@@ -28,6 +28,13 @@ struct TensorBox {
 Result<TensorBox> tensor_box_of(const ContractionOperand& operand, std::int64_t free_extent, std::int64_t contracted,
                                 int free, int depth, int shares);
 
+/// Blocks that bring one tile together, of which each gets all: of the left operand those of a row, where their shares
+/// are whole boxes, and of the right one those below one another. 1: every block brings its own.
+struct TensorShares {
+  int left = 1, right = 1;
+};
+TensorShares tensor_shares(const ContractionProblem& problem, const ContractionSchedule& schedule);
+
 /// The boxes of a schedule's operands.
 Result<TensorBox> left_box(const ContractionProblem& problem, const ContractionSchedule& schedule);
 Result<TensorBox> right_box(const ContractionProblem& problem, const ContractionSchedule& schedule);

@@ -66,22 +66,26 @@ BlockSample sample_tiles(const ContractionProblem& problem, const ContractionSch
                          std::uint64_t seed) {
   const ContractionShape shape = kernel::shape_of(problem, s);
   const TileWalk walk(shape, s);
-  const std::int64_t wanted = budget / (tile_work(problem, s) * s.cluster), all = shape.tiles / s.cluster;
-  if (all <= wanted || all == 0) return {};
+  const std::int64_t together = s.cluster * s.row_blocks;
+  const std::int64_t wanted = budget / (tile_work(problem, s) * together), all = shape.tiles / s.cluster;
+  if (all <= wanted * s.row_blocks || all == 0) return {};
   Random random(seed);
   const std::int64_t of_batch = walk.rows() * walk.columns();
   const std::int64_t batch = static_cast<std::int64_t>(random.below(all / of_batch)) * of_batch;
   std::set<std::int64_t> tiles, places;
   // Blocks that would leave their tensor maps in one place do not run together.
   const auto take = [&](std::int64_t tile) {
-    if (!s.tensor_copies || places.insert(tile * s.cluster % shape.grid).second) tiles.insert(tile);
+    if (s.tensor_copies && !places.insert(tile * s.cluster % shape.grid).second) return;
+    // Blocks that share rows wait for one another; they follow one another, too.
+    const std::int64_t first = tile - tile % s.row_blocks;
+    for (std::int64_t each = first; each < first + s.row_blocks; ++each) tiles.insert(each);
   };
   for (const std::int64_t row : {std::int64_t{0}, walk.rows() - 1}) {
     for (const std::int64_t column : outer_columns(problem, s)) take(batch + walk.number_of(row, column));
   }
   const std::int64_t most = s.tensor_copies ? shape.grid / s.cluster : all;
-  for (std::int64_t tries = 0; std::ssize(tiles) < std::min(wanted, most) && tries < 4 * all; ++tries)
-    take(random.below(all));
+  const std::int64_t enough = std::min(wanted * s.row_blocks, most);
+  for (std::int64_t tries = 0; std::ssize(tiles) < enough && tries < 4 * all; ++tries) take(random.below(all));
   if (std::ssize(tiles) == all) return {};
   BlockSample sample;
   // Blocks that stay for several tiles have one each where there are as many of them.
@@ -92,8 +96,9 @@ BlockSample sample_tiles(const ContractionProblem& problem, const ContractionSch
   for (const std::int64_t tile : tiles) {
     const auto [row, column] = walk.place_of(tile % of_batch);
     for (int block = 0; block < s.cluster; ++block) {
-      sample.writes +=
-          within(s.block_rows, row * s.cluster + block, problem.rows) * columns_of_tile(problem, s, column);
+      sample.writes += (1 + std::ssize(problem.more_results)) *
+                       within(s.block_rows, row * s.cluster + block, problem.rows) *
+                       columns_of_tile(problem, s, column);
       for (int part = 0; part < s.split; ++part) sample.blocks.push_back((tile * s.cluster + block) * s.split + part);
     }
   }

@@ -55,6 +55,8 @@ class Space {
     const int size = std::max(graph::byte_size(problem_.left.dtype), graph::byte_size(problem_.right.dtype));
     for (const int rows : tiles_of(problem_.rows, 16, largest)) {
       for (const int columns : tiles_of(kernel::most_columns(problem_), 16, largest)) {
+        if (!problem_.row_reductions.empty() && columns * std::max(1, device_.max_cluster_blocks) < problem_.columns)
+          continue;
         for (const int depth : tiles_of(problem_.contracted, std::max(16, 64 / size), std::max(16, 128 / size))) {
           s.block_rows = rows;
           s.block_columns = columns;
@@ -137,12 +139,15 @@ class Space {
 
   /// With as many stages as fit, and as many blocks as there is room for, or tiles.
   void of_tensor_tile(ContractionSchedule s) {
-    for (s.cluster = 1; s.cluster <= most_cluster; s.cluster *= 2) {
+    const int clusters = problem_.row_reductions.empty() ? most_cluster : 1;
+    for (s.cluster = 1; s.cluster <= clusters; s.cluster *= 2) {
       for (s.blocks_per_sm = 1; s.blocks_per_sm <= most_blocks_of_sm; ++s.blocks_per_sm) {
         const std::int64_t room = static_cast<std::int64_t>(device_.sm_count) * s.blocks_per_sm;
         s.resident = 0;
-        s.resident = static_cast<int>(std::min(room, kernel::shape_of(problem_, s).blocks) / s.cluster) * s.cluster;
         kernel::fit_accesses(problem_, s);
+        const std::int64_t together = static_cast<std::int64_t>(s.cluster) * s.row_blocks;
+        const std::int64_t most = std::min(room, kernel::shape_of(problem_, s).blocks);
+        s.resident = static_cast<int>(most / together * together);
         s.stages = most_tensor_stages;
         while (s.stages > 3 && !kernel::check_legality(problem_, s, device_)) --s.stages;
         if (!kernel::check_legality(problem_, s, device_)) break;
@@ -208,6 +213,7 @@ Result<RankedContractions> best_contractions(const ContractionProblem& problem, 
   keep_without_tensor_copies(best);
   if (best.size() > options.count) best.resize(options.count);
   for (RankedContraction& each : best) {
+    if (each.schedule.group == 1) continue;  // tiles of a row follow one another
     for (const int group : {1, 2, 4, 16}) {
       ContractionSchedule other = each.schedule;
       other.group = group;

@@ -5,14 +5,34 @@
 #include "codegen/contraction/contraction_epilogue.h"
 #include "costmodel/uncertainty.h"
 #include "kernel/contraction/merged_contraction.h"
+#include "kernel/contraction/row_reductions.h"
 
 namespace stitch::tuning {
+namespace {
+
+/// A call for each product, and a kernel for rows that are combined behind one.
+Result<double> rival_us(const kernel::ContractionProblem& problem, const DeviceSpec& device,
+                        const costmodel::AnalyticalConstants& constants) {
+  if (!problem.row_reductions.empty()) {
+    STITCH_ASSIGN(const graph::Graph product, kernel::without_rows(problem));
+    STITCH_ASSIGN(const kernel::ContractionProblem alone, kernel::derive_contraction(product));
+    return costmodel::library_us(alone, device, constants) +
+           costmodel::rows_apart_us(problem, product, device, constants);
+  }
+  double us = 0;
+  for (const kernel::ContractionProblem& part : kernel::parts_of(problem))
+    us += costmodel::library_us(part, device, constants);
+  return us;
+}
+
+}  // namespace
 
 Result<kernel::ContractionProblem> product_of(const graph::Graph& fragment) {
+  const auto products = std::ranges::count_if(fragment.nodes(), graph::is_contraction, &graph::Node::op);
   STITCH_ASSIGN(kernel::ContractionProblem problem,
-                fragment.results().size() > 1 ? kernel::derive_merged(fragment) : kernel::derive_contraction(fragment));
+                products > 1 ? kernel::derive_merged(fragment) : kernel::derive_contraction(fragment));
   for (const kernel::ContractionProblem& part : kernel::parts_of(problem)) {
-    if (const auto epilogue = codegen::print_epilogue(part); !epilogue) return epilogue.error();
+    if (const auto epilogue = codegen::print_epilogues(part, "Epilogue"); !epilogue) return epilogue.error();
   }
   return problem;
 }
@@ -35,8 +55,7 @@ Result<ContractionChoice> choose_contraction(const kernel::ContractionProblem& p
   };
   STITCH_ASSIGN(choice.ranked, search::best_contractions(problem, device, predict, options));
   choice.time = costmodel::contraction_time(problem, choice.ranked.best.front().schedule, device, constants);
-  for (const kernel::ContractionProblem& part : kernel::parts_of(problem))
-    choice.library_us += costmodel::library_us(part, device, constants);
+  STITCH_ASSIGN(choice.library_us, rival_us(problem, device, constants));
   choice.uncertainty_us =
       costmodel::uncertainty_us(costmodel::KernelKind::contraction, std::max(choice.time.total, choice.library_us));
   return choice;

@@ -11,12 +11,12 @@ namespace stitch::tuning {
 struct ContractionChoice {
   search::RankedContractions ranked;
   costmodel::ContractionTime time;  ///< of the first
-  double library_us = 0;            ///< predicted; of several products a call each
+  double library_us = 0;            ///< predicted; of several products a call each, of rows a kernel behind one
   double uncertainty_us = 0;        ///< of the difference between the two predictions
 };
 
-/// The fragment as a product with its epilogue, or as several of one operand, for which a kernel can be generated.
-/// Errors: unsupported (it is none).
+/// The fragment as a product with its epilogue (and what that combines of rows), or as several of one operand, for
+/// which a kernel can be generated. Errors: unsupported (it is none).
 Result<kernel::ContractionProblem> product_of(const graph::Graph& fragment);
 
 /// The schedules that a fragment under these constraints may have, of which `count` are wanted.

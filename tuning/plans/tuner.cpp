@@ -2,10 +2,13 @@
 
 #include <algorithm>
 
+#include "costmodel/contraction/contraction_time.h"
 #include "costmodel/contraction/product_rates.h"
 #include "graph/calls/strided_matmul.h"
 #include "graph/subgraph.h"
+#include "kernel/contraction/row_reductions.h"
 #include "search/partition/loop_choice.h"
+#include "tuning/contractions/contraction_choice.h"
 #include "tuning/contractions/product_kernels.h"
 #include "tuning/plans/contraction_plan.h"
 #include "tuning/plans/kernel_tuning.h"
@@ -21,9 +24,20 @@ bool is_taken(const ProductKernels& kernels, const graph::Graph& call, ProductsB
   return by == ProductsBy::ours || kernels.ours_is_faster() || (by == ProductsBy::stream && !graph::are_matmuls(call));
 }
 
+/// What a product would take whose rows another kernel combines, and that kernel, which stands behind it, µs.
+Result<double> us_before_rows(const kernel::ContractionProblem& problem, ProductsBy by, const DeviceSpec& device) {
+  STITCH_ASSIGN(const graph::Graph product, kernel::without_rows(problem));
+  STITCH_ASSIGN(const ProductKernels kernels, product_kernels(product, device, 1));
+  const bool taken = is_taken(kernels, product, by);
+  return (taken ? kernels.best.front().predicted_us : kernels.rival_us) +
+         costmodel::rows_apart_us(problem, product, device) - device.dependent_saving_us();
+}
+
 /// What several products that are one kernel would take one by one, each by whichever computes it then, µs. All but the
 /// first of ours stand behind a kernel.
 Result<double> us_apart(const graph::Graph& products, ProductsBy by, const DeviceSpec& device) {
+  STITCH_ASSIGN(const kernel::ContractionProblem problem, product_of(products));
+  if (!problem.row_reductions.empty()) return us_before_rows(problem, by, device);
   double us = 0;
   int ours = 0;
   for (const graph::Value result : products.results()) {
@@ -85,7 +99,8 @@ bool Tuner::computes_product(const graph::Graph& call, std::optional<ProductsBy>
   if (by == ProductsBy::library) return false;
   const auto kernels = product_kernels(call, context_->device, 1);
   if (!kernels || !is_taken(*kernels, call, by)) return false;
-  if (call.results().size() == 1) return true;
+  const auto problem = product_of(call);
+  if (!problem || (problem->members.empty() && problem->row_reductions.empty())) return true;
   const auto apart = us_apart(call, by, context_->device);
   return apart && kernels->best.front().predicted_us < *apart;
 }

@@ -182,7 +182,11 @@ class RegionBuilder {
     } else if (const auto* const* call = std::get_if<const graph::LibraryCall*>(&piece.work)) {
       status = fill_call(piece, **call, step);
     } else if (const auto* calls = std::get_if<MergedCalls>(&piece.work)) {
-      status = fill_merged(piece, *calls, step);
+      status =
+          fill_joined(piece, fmt::format("{}, and {} more in one", (*calls)[0]->description, calls->size() - 1), step);
+    } else if (const auto* both = std::get_if<ProductAndRows>(&piece.work)) {
+      status =
+          fill_joined(piece, fmt::format("{}, and what its rows are combined for", both->product->description), step);
     } else {
       status = fill_other(std::get<NodeId>(piece.work), step);
     }
@@ -227,11 +231,12 @@ class RegionBuilder {
     return {};
   }
 
-  Status fill_merged(const RegionPiece& piece, const MergedCalls& calls, ProgramStep& step) {
+  /// A piece that is more than one call, as one kernel of ours.
+  Status fill_joined(const RegionPiece& piece, std::string name, ProgramStep& step) {
     STITCH_ASSIGN(Graph part, graph::subgraph(graph_, piece.reads, piece.writes));
     part = nameless(std::move(part));
     part.constraints = graph_.constraints | tables_.options.constraints;
-    return fill_fragment(part, fmt::format("{}, and {} more in one", calls[0]->description, calls.size() - 1), step);
+    return fill_fragment(part, std::move(name), step);
   }
 
   Status fill_other(NodeId id, ProgramStep& step) {

@@ -12,12 +12,21 @@ namespace stitch::tuning {
 /// Library calls that one kernel of ours computes (product_groups.h); each writes one of the piece's values, in order.
 using MergedCalls = std::vector<const graph::LibraryCall*>;
 
-/// What a region is made of: a fragment, a library call, several in one, or another operator, with the values of the
-/// region's graph that it reads and writes.
+/// A library call and the fragment behind it, which one kernel of ours computes (row_groups.h).
+struct ProductAndRows {
+  const graph::LibraryCall* product = nullptr;
+  const graph::FragmentSite* rows = nullptr;
+};
+
+/// What a region is made of: a fragment, a library call, several in one, one with a fragment, or another operator, with
+/// the values of the region's graph that it reads and writes.
 struct RegionPiece {
   std::vector<graph::Value> reads, writes;
-  std::variant<const graph::FragmentSite*, const graph::LibraryCall*, MergedCalls, graph::NodeId> work;
+  std::variant<const graph::FragmentSite*, const graph::LibraryCall*, MergedCalls, ProductAndRows, graph::NodeId> work;
   int first = 0, last = 0;  ///< of its operators in the graph's order
 };
+
+/// Whether a piece is a library call of one product: no attention.
+bool is_one_product(const graph::Graph& graph, const RegionPiece& piece);
 
 }  // namespace stitch::tuning

@@ -4,6 +4,7 @@
 
 #include "graph/in_place.h"
 #include "tuning/programs/product_groups.h"
+#include "tuning/programs/row_groups.h"
 
 namespace stitch::tuning {
 
@@ -60,12 +61,31 @@ RegionPieces::RegionPieces(const graph::Graph& graph, bool carried,
   for (RegionPiece& piece : pieces_) {
     if (const auto* const* call = std::get_if<const graph::LibraryCall*>(&piece.work)) read_what_is_made(piece, **call);
   }
-  if (own) merge_products(own);
+  if (!own) return;
+  merge_rows(own);
+  merge_products(own);
+}
+
+void RegionPieces::merge_rows(const std::function<bool(const graph::Graph&)>& own) {
+  std::vector<bool> gone(pieces_.size(), false);
+  for (RowGroup& group : group_rows(
+           graph_, pieces_, [&](Value value) { return memory_of(value); }, own)) {
+    RegionPiece& product = pieces_[group.product];
+    const RegionPiece& rows = pieces_[group.rows];
+    product.reads = std::move(group.reads);
+    product.writes = std::move(group.writes);
+    product.first = std::max(product.first, rows.first);
+    product.last = std::max(product.last, rows.last);
+    product.work = ProductAndRows{std::get<const graph::LibraryCall*>(product.work),
+                                  std::get<const graph::FragmentSite*>(rows.work)};
+    gone[group.rows] = true;
+  }
+  drop(gone);
 }
 
 void RegionPieces::merge_products(const std::function<bool(const graph::Graph&)>& own) {
   std::vector<bool> gone(pieces_.size(), false);
-  for (const ProductGroup& group : group_products(
+  for (const PieceGroup& group : group_products(
            graph_, pieces_, [&](Value value) { return memory_of(value); }, own)) {
     RegionPiece merged;
     MergedCalls calls;
@@ -83,6 +103,10 @@ void RegionPieces::merge_products(const std::function<bool(const graph::Graph&)>
     pieces_[group[0]] = std::move(merged);
     gone[group[0]] = false;
   }
+  drop(gone);
+}
+
+void RegionPieces::drop(const std::vector<bool>& gone) {
   std::vector<RegionPiece> kept;
   for (std::size_t p = 0; p < pieces_.size(); ++p) {
     if (!gone[p]) kept.push_back(std::move(pieces_[p]));

@@ -17,7 +17,7 @@ namespace stitch::tuning {
 class RegionPieces {
  public:
   /// `carried`, `whole_loop` and `constraints`: see graph::CutOptions; `own`: see graph::LibraryOptions, asked as well
-  /// which products are one piece. `graph` must outlive it.
+  /// which products are one piece, and which have what stands behind them. `graph` must outlive it.
   RegionPieces(const graph::Graph& graph, bool carried, const std::function<bool(const graph::Graph&)>& whole_loop,
                const graph::Constraints& constraints = {}, const std::function<bool(const graph::Graph&)>& own = {});
 
@@ -38,8 +38,10 @@ class RegionPieces {
   /// call then reads that, and shows it as the operators in between say.
   void read_what_is_made(RegionPiece& piece, const graph::LibraryCall& call) const;
 
-  /// Makes pieces of groups of them.
+  /// Make pieces of groups of them.
+  void merge_rows(const std::function<bool(const graph::Graph&)>& own);
   void merge_products(const std::function<bool(const graph::Graph&)>& own);
+  void drop(const std::vector<bool>& gone);
 
   std::vector<RegionPiece> pieces_;
   std::set<graph::Value> made_;  ///< parameters, and what pieces write

@@ -1,0 +1,96 @@
+#include "kernel/contraction/contraction_results.h"
+
+#include <algorithm>
+#include <optional>
+
+namespace stitch::kernel {
+namespace {
+
+using graph::Graph;
+using graph::Node;
+using graph::NodeId;
+using graph::Op;
+using graph::StridedView;
+using graph::Value;
+
+/// A digit of the result: its step in (b · rows + m) · columns + n, and where it is stored.
+struct StoredDigit {
+  std::int64_t extent, step, stride;
+};
+
+/// The digits of the joined dimension whose steps are in [low, high), as the result stores them.
+Result<ContractionDigits> stored_digits(const std::vector<StoredDigit>& all, std::int64_t low, std::int64_t high) {
+  ContractionDigits digits;
+  for (const StoredDigit& digit : all) {
+    const std::int64_t end = digit.step * digit.extent;
+    if (end <= low || digit.step >= high) continue;
+    const std::int64_t first = std::max(low, digit.step), last = std::min(high, end);
+    if (first % digit.step != 0 || last % first != 0 || end % last != 0)
+      return make_error(ErrorKind::unsupported, "the result's layout joins parts of rows and columns");
+    digits.push_back({last / first, digit.stride * (first / digit.step)});
+  }
+  return graph::collapsed(digits);
+}
+
+bool is_layout(Op op) { return op == Op::transpose || op == Op::reshape; }
+
+}  // namespace
+
+Result<std::vector<NodeId>> path_from_root(const Graph& graph, NodeId root, NodeId value) {
+  // What depends on the root, and what shows each of its elements once.
+  std::vector<bool> depends(graph.size(), false), shows(graph.size(), false);
+  depends[root] = shows[root] = true;
+  for (NodeId id = root + 1; id < graph.size(); ++id) {
+    const Node& node = graph.node(id);
+    const auto any = [&](const std::vector<bool>& of) {
+      return std::ranges::any_of(node.operands, [&](Value operand) { return of[operand.node]; });
+    };
+    depends[id] = any(depends);
+    shows[id] = (graph::is_elementwise(node.op) || is_layout(node.op)) && any(shows);
+  }
+  if (!depends[value])
+    return make_error(ErrorKind::unsupported, "the result does not depend on the {}", to_string(graph.node(root).op));
+  std::vector<NodeId> path;
+  while (value != root) {
+    path.push_back(value);
+    const std::vector<bool>& of = shows[value] ? shows : depends;
+    const auto& operands = graph.node(value).operands;
+    value = std::ranges::find_if(operands, [&](Value operand) { return of[operand.node]; })->node;
+  }
+  std::ranges::reverse(path);
+  return path;
+}
+
+Result<ContractionResult> result_of(const Graph& graph, StridedView view, std::span<const NodeId> path,
+                                    const ContractionProblem& problem) {
+  for (const NodeId id : path) {
+    const Node& node = graph.node(id);
+    if (graph::is_elementwise(node.op)) continue;
+    const std::optional<StridedView> next = is_layout(node.op) ? graph::apply_layout(view, node) : std::nullopt;
+    if (!next) {
+      return make_error(ErrorKind::unsupported, "{} '{}' behind a {} is neither element-wise nor a layout",
+                        to_string(node.op), node.name, to_string(graph.node(problem.root).op));
+    }
+    view = *next;
+  }
+  std::vector<StoredDigit> digits;
+  std::int64_t stride = 1;
+  for (std::size_t d = view.dims.size(); d-- > 0;) {
+    for (std::size_t i = view.dims[d].size(); i-- > 0;) {
+      const StridedView::Digit& digit = view.dims[d][i];
+      if (digit.extent != 1) digits.push_back({digit.extent, digit.stride, stride});
+      stride *= digit.extent;
+    }
+  }
+  std::ranges::sort(digits, [](const StoredDigit& a, const StoredDigit& b) { return a.step > b.step; });
+  ContractionResult result;
+  result.dtype = graph.node(path.empty() ? problem.root : path.back()).type().dtype;
+  if (stride == 0) return result;
+  const std::int64_t plane = problem.rows * problem.columns;
+  STITCH_ASSIGN(result.columns, stored_digits(digits, 1, problem.columns));
+  STITCH_ASSIGN(result.rows, stored_digits(digits, problem.columns, plane));
+  STITCH_ASSIGN(result.batch, stored_digits(digits, plane, plane * problem.batch));
+  return result;
+}
+
+}  // namespace stitch::kernel

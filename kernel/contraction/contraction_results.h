@@ -1,0 +1,25 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "kernel/contraction/contraction_problem.h"
+
+// How values behind a contraction's root lie, by batch, row and column of the product. Of gelu(x·w) reshaped to
+// [batch, heads, rows, width] the columns are heads and width, and an element of them is where the reshapes and
+// transposes on the way from the root say.
+
+namespace stitch::kernel {
+
+/// The nodes from behind the root to `value`, each an operand of the next; element-wise operators, transposes and
+/// reshapes where there is such a way. Error: unsupported (the value does not depend on the root).
+Result<std::vector<graph::NodeId>> path_from_root(const graph::Graph& graph, graph::NodeId root, graph::NodeId value);
+
+/// A value as it is stored, or would be: `view` is the root's result by the problem's own order, and `path` leads to
+/// it. Errors: unsupported (a node on the way is neither element-wise nor a layout; a layout that joins parts of rows
+/// and columns).
+Result<ContractionResult> result_of(const graph::Graph& graph, graph::StridedView view,
+                                    std::span<const graph::NodeId> path, const ContractionProblem& problem);
+
+}  // namespace stitch::kernel

@@ -1,0 +1,161 @@
+// Which products of a program have the norm behind them in their kernel.
+#include "tuning/programs/row_groups.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "graph/builder.h"
+#include "graph/simplify.h"
+#include "tests/tuning/breaking_device.h"
+#include "tests/tuning/shared_tuner.h"
+#include "tuning/contractions/contraction_choice.h"
+#include "tuning/programs/model_program.h"
+#include "tuning/programs/program_builder.h"
+#include "tuning/programs/program_price.h"
+
+namespace stitch::tuning {
+namespace {
+
+using graph::Builder;
+using graph::DType;
+using graph::Graph;
+using graph::Op;
+using graph::Value;
+using testing::HasSubstr;
+
+constexpr std::int64_t width = 64;
+
+Value stream(Builder& b, DType dtype = DType::f32, std::int64_t rows = 48) { return b.parameter(dtype, {rows, width}); }
+Value multiplied(Builder& b, Value x, DType dtype = DType::f32) {
+  return b.dot(x, b.parameter(dtype, {width, width}), {{}, {}, {1}, {0}, dtype});
+}
+/// Divided by the root of what its row's squares are in the mean.
+Value normed(Builder& b, Value x, DType dtype = DType::f32, std::int64_t rows = 48) {
+  const Value wide = b.convert(x, DType::f32);
+  const Value squares = b.reduce(graph::ReduceKind::sum, b.binary(Op::multiply, wide, wide), {1});
+  const Value mean = b.binary(Op::multiply, squares, b.filled(DType::f32, {rows}, 1.0 / width));
+  const Value scale = b.unary(Op::rsqrt, b.binary(Op::add, mean, b.filled(DType::f32, {rows}, 1e-3)));
+  return b.convert(b.binary(Op::multiply, wide, b.broadcast(scale, {rows, width}, {0})), dtype);
+}
+
+Result<api::Program> built(Graph graph) {
+  EXPECT_TRUE(graph::simplify(graph).ok());
+  return build_program(graph, {{}, [](const Graph& part) { return product_of(part).ok(); }});
+}
+/// Steps, and how many results the kernels of products have.
+std::pair<std::size_t, std::vector<std::size_t>> shape_of(const Graph& graph) {
+  const auto program = built(graph);
+  EXPECT_TRUE(program) << program.error().message;
+  std::vector<std::size_t> results;
+  for (const api::ProgramFragment& fragment : program->fragments) results.push_back(fragment.graph.results().size());
+  return {program->regions[0].steps.size(), results};
+}
+
+TEST(RowGroups, AreOfTheProductBefore) {
+  Builder b;
+  const Value x = b.binary(Op::add, multiplied(b, stream(b)), stream(b));
+  EXPECT_EQ(shape_of(*b.finish({normed(b, x)})), (std::pair{std::size_t{1}, std::vector<std::size_t>{1}}));
+}
+
+/// A residual stream goes on beside its norm.
+TEST(RowGroups, StoreWhatOthersRead) {
+  Builder b;
+  const Value x = b.binary(Op::add, multiplied(b, stream(b)), stream(b));
+  EXPECT_EQ(shape_of(*b.finish({x, normed(b, x)})), (std::pair{std::size_t{1}, std::vector<std::size_t>{2}}));
+  Builder later;
+  const Value y = later.binary(Op::add, multiplied(later, stream(later)), stream(later));
+  const Value z = multiplied(later, normed(later, y));
+  const auto [steps, results] = shape_of(*later.finish({later.binary(Op::add, z, y)}));
+  EXPECT_EQ(steps, 2U);
+  EXPECT_THAT(results, testing::UnorderedElementsAre(2, 1));
+}
+
+/// The norm waits for what another product makes of the first one's result.
+TEST(RowGroups, DoNotWaitForOthersBetween) {
+  Builder b;
+  const Value x = multiplied(b, stream(b)), y = multiplied(b, b.unary(Op::tanh, x));
+  const Value gate = b.reduce(graph::ReduceKind::max, y, {0});
+  const Value result = b.binary(Op::multiply, normed(b, x), b.broadcast(gate, {48, width}, {1}));
+  const auto program = built(*b.finish({x, result}));
+  ASSERT_TRUE(program) << program.error().message;
+}
+
+/// Of two products that a fragment reads one has it; each waits for nobody.
+TEST(RowGroups, AreOfOneProductEach) {
+  Builder b;
+  const Value x = multiplied(b, stream(b)), y = multiplied(b, stream(b));
+  const auto [steps, results] = shape_of(*b.finish({normed(b, b.binary(Op::add, x, y))}));
+  EXPECT_EQ(steps, 2U);
+  Builder crossed;
+  const Value p = multiplied(crossed, stream(crossed)), q = multiplied(crossed, stream(crossed));
+  const auto program = built(*crossed.finish(
+      {crossed.binary(Op::add, normed(crossed, p), q), crossed.binary(Op::add, normed(crossed, q), p)}));
+  ASSERT_TRUE(program) << program.error().message;
+}
+
+// ---- by a tuner
+
+Result<std::unique_ptr<Tuner>> tuner_for(profiler::Device& device, ProductsBy by, bool compiles = true) {
+  static SystemClock clock;
+  static RealFileSystem files;
+  TunerOptions options;
+  options.products = by;
+  options.compiles = compiles;
+  options.verify.distributions.resize(1);
+  return Tuner::create(options, device, nullptr, files, clock);
+}
+
+/// A layer that adds to its residual stream, whose norm is multiplied again.
+import::Imported layer(DType dtype, std::int64_t rows){Builder b;
+const Value x = b.binary(Op::add, multiplied(b, stream(b, dtype, rows), dtype), stream(b, dtype, rows));
+const Value z = multiplied(b, normed(b, x, dtype, rows), dtype);
+import::Imported model;
+model.graph = *b.finish({b.binary(Op::add, z, x)});
+return model;
+}  // namespace
+
+TEST(RowGroupsEmulated, AreTunedLikeAnyFragment) {
+  BreakingDevice device;
+  device.breaks = [](const std::string&) { return false; };
+  const auto tuner = tuner_for(device, ProductsBy::ours);
+  ASSERT_TRUE(tuner) << tuner.error().message;
+  const auto program = make_program(layer(DType::f16, 48), **tuner, {.name = "layer", .tunes = true});
+  ASSERT_TRUE(program) << program.error().message;
+  ASSERT_EQ(program->regions[0].steps.size(), 2U);
+  EXPECT_THAT(program->regions[0].steps[0].name, HasSubstr("and what its rows are combined for"));
+  for (const api::ProgramFragment& fragment : program->fragments) {
+    ASSERT_TRUE(fragment.plan) << fragment.why_none;
+    EXPECT_EQ(fragment.plan->launches.size(), 1U);
+    EXPECT_EQ(fragment.plan->verified_share, 1.0);
+  }
+}
+
+/// Where the kernel is wrong, the norm has one of its own.
+TEST(RowGroupsEmulated, WithoutAPlanAreTakenApart) {
+  BreakingDevice device;
+  // Of three operands and two results.
+  device.breaks = [](const std::string& ptx) {
+    return ptx.find("cp.async") != std::string::npos && ptx.find("_param_4") != std::string::npos;
+  };
+  const auto tuner = tuner_for(device, ProductsBy::ours);
+  const auto program = make_program(layer(DType::f32, 48), **tuner, {.name = "layer", .tunes = true});
+  ASSERT_TRUE(program) << program.error().message;
+  EXPECT_EQ(program->regions[0].steps.size(), 3U) << "a product, the norm, a product";
+  for (const api::ProgramFragment& fragment : program->fragments) EXPECT_TRUE(fragment.plan) << fragment.why_none;
+}
+
+/// A launch less, and predicted to be faster.
+TEST(RowGroups, AreTakenWhereTheyAreFaster) {
+  for (const ProductsBy by : {ProductsBy::ours, ProductsBy::faster}) {
+    const auto tuner = tuner_for(shared_device(), by, false);
+    const auto program = outline_program(layer(DType::f16, 512), **tuner, {.name = "layer"});
+    ASSERT_TRUE(program) << program.error().message;
+    const auto price = price_program(*program, **tuner);
+    ASSERT_TRUE(price) << price.error().message;
+    EXPECT_EQ(price->launches + price->library_calls, 2) << "of products alone there were three";
+    EXPECT_EQ(program->regions[0].steps.size(), 2U);
+  }
+}
+
+}  // namespace stitch::tuning
+}  // namespace stitch::tuning

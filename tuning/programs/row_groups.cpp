@@ -1,0 +1,98 @@
+#include "tuning/programs/row_groups.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "graph/subgraph.h"
+
+namespace stitch::tuning {
+namespace {
+
+using graph::Graph;
+using graph::NodeId;
+using graph::Value;
+
+void add_once(std::vector<Value>& values, Value value) {
+  if (std::ranges::count(values, value) == 0) values.push_back(value);
+}
+
+class RowGrouping {
+ public:
+  RowGrouping(const Graph& graph, std::span<const RegionPiece> pieces, const std::function<Value(Value)>& memory_of,
+              const std::function<bool(const Graph&)>& wanted)
+      : graph_(graph), pieces_(pieces), memory_of_(memory_of), wanted_(wanted), waits_(pieces, memory_of) {
+    for (std::size_t p = 0; p < pieces.size(); ++p) {
+      if (is_one_product(graph, pieces[p])) writers_.emplace(pieces[p].writes[0], p);
+    }
+  }
+
+  std::vector<RowGroup> group() {
+    std::vector<RowGroup> groups;
+    for (std::size_t rows = 0; rows < pieces_.size(); ++rows) {
+      if (!combines(rows)) continue;
+      for (const Value value : pieces_[rows].reads) {
+        const auto writer = writers_.find(memory_of_(value));
+        if (writer == writers_.end() || taken_.contains(writer->second)) continue;
+        std::optional<RowGroup> group = group_of(writer->second, rows);
+        if (!group) continue;
+        waits_.join({writer->second, rows});
+        taken_.insert(writer->second);
+        groups.push_back(*std::move(group));
+        break;
+      }
+    }
+    return groups;
+  }
+
+ private:
+  /// Whether a piece is a fragment with a reduction: what has none is the end of its product already, or nobody's.
+  [[nodiscard]] bool combines(std::size_t p) const {
+    const auto* const* site = std::get_if<const graph::FragmentSite*>(&pieces_[p].work);
+    return site != nullptr && std::ranges::any_of((*site)->graph.nodes(),
+                                                  [](const graph::Node& node) { return node.op == graph::Op::reduce; });
+  }
+
+  /// Whether anybody but these two reads what the product writes.
+  [[nodiscard]] bool is_read_elsewhere(std::size_t product, std::size_t rows) const {
+    const Value result = pieces_[product].writes[0];
+    const auto is_same = [&](Value value) { return memory_of_(value) == result; };
+    if (std::ranges::any_of(graph_.results(), is_same)) return true;
+    for (const std::size_t reader : waits_.readers(product)) {
+      if (reader != rows) return true;
+    }
+    return false;
+  }
+
+  [[nodiscard]] std::optional<RowGroup> group_of(std::size_t product, std::size_t rows) const {
+    if (waits_.wait_for_others_between({product, rows})) return std::nullopt;
+    RowGroup group{product, rows, pieces_[product].reads, pieces_[rows].writes};
+    const Value result = pieces_[product].writes[0];
+    for (const Value value : pieces_[rows].reads) {
+      if (memory_of_(value) != result) add_once(group.reads, value);
+    }
+    if (is_read_elsewhere(product, rows)) add_once(group.writes, result);
+    const Result<Graph> one = graph::subgraph(graph_, group.reads, group.writes);
+    if (!one || !wanted_(*one)) return std::nullopt;
+    return group;
+  }
+
+  const Graph& graph_;
+  const std::span<const RegionPiece> pieces_;
+  const std::function<Value(Value)>& memory_of_;
+  const std::function<bool(const Graph&)>& wanted_;
+  PieceDependencies waits_;
+  std::map<Value, std::size_t> writers_;  ///< products by what they write
+  std::set<std::size_t> taken_;           ///< products that are in a group
+};
+
+}  // namespace
+
+std::vector<RowGroup> group_rows(const Graph& graph, std::span<const RegionPiece> pieces,
+                                 const std::function<Value(Value)>& memory_of,
+                                 const std::function<bool(const Graph&)>& wanted) {
+  return RowGrouping(graph, pieces, memory_of, wanted).group();
+}
+
+}  // namespace stitch::tuning

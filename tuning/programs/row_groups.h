@@ -1,0 +1,29 @@
+#pragma once
+
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "graph/graph.h"
+#include "tuning/programs/piece_dependencies.h"
+
+// Which fragments the kernel of a product computes, too: the norm of a residual stream behind the product that adds to
+// it (kernel/contraction/row_reductions.h).
+
+namespace stitch::tuning {
+
+/// A library call and the fragment behind it, by the pieces' numbers.
+struct RowGroup {
+  std::size_t product = 0, rows = 0;
+  /// What such a kernel reads, and writes: the product's result as well where others need it.
+  std::vector<graph::Value> reads, writes;
+};
+
+/// Pairs of a library call and a fragment that reads what that writes and waits for nothing that others make of it.
+/// `memory_of`: the value that is written where a value lies; `wanted`: whether such a pair's graph is to be one
+/// kernel.
+std::vector<RowGroup> group_rows(const graph::Graph& graph, std::span<const RegionPiece> pieces,
+                                 const std::function<graph::Value(graph::Value)>& memory_of,
+                                 const std::function<bool(const graph::Graph&)>& wanted);
+
+}  // namespace stitch::tuning
