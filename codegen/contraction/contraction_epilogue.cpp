@@ -43,9 +43,8 @@ class EpiloguePrinter {
       STITCH_ASSIGN(const ItemId item, item_of(reduction.operand, operand_of(reduction)));
       combined.push_back(item);
     }
-    const std::vector<kernel::ContractionResult> stored = kernel::results_of(problem_);
-    for (std::size_t r = 0; r < stored.size(); ++r) {
-      STITCH_ASSIGN(const ItemId item, item_of(stored[r], problem_.graph->results()[r]));
+    for (std::size_t r = 0; r < problem_.results.size(); ++r) {
+      STITCH_ASSIGN(const ItemId item, item_of(problem_.results[r], problem_.graph->results()[r]));
       results.push_back(item);
     }
     std::vector<ItemId> roots = combined;
@@ -203,6 +202,7 @@ class EpiloguePrinter {
 
   ContractionEpilogue finish(std::string_view name, ItemId result, const Writer& body, const Writer& body_of_run) {
     ContractionEpilogue made;
+    made.name = name;
     made.parameters = parameters_;
     Writer out;
     out.open("struct {}", name);

@@ -39,7 +39,7 @@ class ContractionPrinter {
     for (std::size_t p = 0; p < kernel::parts_of(problem_).size(); ++p) {
       STITCH_ASSIGN(ContractionEpilogues part,
                     print_epilogues(kernel::parts_of(problem_)[p], epilogue_name(problem_, p)));
-      std::ranges::move(part.results, std::back_inserter(epilogues_));
+      std::ranges::copy(part.results, std::back_inserter(epilogues_));
       rows_ = std::move(part);
     }
     add_arguments();

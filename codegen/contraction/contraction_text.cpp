@@ -72,12 +72,18 @@ struct StatementWriter {
   }
 };
 
+/// A computed value as it is stored.
+std::string stored_text(graph::DType dtype, std::string_view value) {
+  const std::string type = storage_type(dtype);
+  return fmt::format("{}<{}>({})", compute_type(dtype) == type ? "static_cast" : "narrow", type, value);
+}
+
 /// `store` sums of a strip through the structure `epilogue` to memory, as the graph's result number `number`.
 void print_store(Writer& out, const kernel::ContractionResult& result, std::string_view epilogue, std::size_t number,
                  bool along_rows, const kernel::ContractionStrips& strips, int store) {
-  const std::string type = storage_type(result.dtype), computed = compute_type(result.dtype);
+  const std::string type = storage_type(result.dtype);
   const std::string results = fmt::format("results{}", number), values = fmt::format("values{}", number);
-  out.line("{} {}[{}];", computed, values, store);
+  out.line("{} {}[{}];", compute_type(result.dtype), values, store);
   if (along_rows) {
     out.line("#pragma unroll");
     out.line("for (int v = 0; v < {}; ++v) {}[v] = {}(sums[v * {}], batch, row + v, column);", store, values, epilogue,
@@ -87,18 +93,11 @@ void print_store(Writer& out, const kernel::ContractionResult& result, std::stri
   }
   out.line("{} {}[{}];", type, results, store);
   out.line("#pragma unroll");
-  out.line("for (int v = 0; v < {0}; ++v) {1}[v] = {2}<{3}>({4}[v]);", store, results,
-           computed == type ? "static_cast" : "narrow", type, values);
+  out.line("for (int v = 0; v < {}; ++v) {}[v] = {};", store, results, stored_text(result.dtype, values + "[v]"));
   out.line(
       "store<{}>(out{} + ({}), {});", store, number,
       sum_of({offset_of(result.batch, "batch"), offset_of(result.rows, "row"), offset_of(result.columns, "column")}),
       results);
-}
-
-/// Structures of the epilogues that print_results prints the kernel's end of: "epilogue", of several results
-/// "epilogue1".
-std::string epilogue_of(std::size_t results, std::size_t number) {
-  return results == 1 ? "epilogue" : fmt::format("epilogue{}", number);
 }
 
 /// The function `write` of device/contraction.cuh's store_results: `store` sums of a strip, of which each result of the
@@ -108,9 +107,10 @@ void print_write(Writer& out, const ContractionProblem& problem, std::size_t fir
   const bool along_rows = kernel::widest_access(problem).along_rows;
   out.open("const auto write = [&](int row, int column, const {}* sums)", compute_type(problem.accumulator));
   out.line("if (row >= {} || column >= {}) return;", problem.rows, problem.columns);
-  const std::vector<kernel::ContractionResult> results = kernel::results_of(problem);
-  for (std::size_t r = 0; r < results.size(); ++r)
-    print_store(out, results[r], epilogue_of(results.size(), r), first + r, along_rows, strips, store);
+  for (std::size_t r = 0; r < problem.results.size(); ++r) {
+    if (problem.results[r].of_rows) continue;
+    print_store(out, problem.results[r], epilogue_of(problem, r), first + r, along_rows, strips, store);
+  }
   out.set_depth(out.depth() - 1);
   out.line("}};");
 }
@@ -338,8 +338,29 @@ std::string members_of(const ContractionEpilogue& epilogue, const ContractionPro
   return text + (text.empty() ? "" : ", ") + "totals, block_row";
 }
 
+std::string epilogue_of(const ContractionProblem& part, std::size_t result) {
+  return part.results.size() == 1 ? "epilogue" : fmt::format("epilogue{}", result);
+}
+
 std::string epilogue_name(const ContractionProblem& problem, std::size_t part) {
   return problem.members.empty() ? "Epilogue" : fmt::format("Epilogue{}", part);
+}
+
+void print_row_results(Writer& out, const ContractionProblem& part, std::span<const ContractionEpilogue> epilogues,
+                       int block_rows, int threads) {
+  if (kernel::results_of_row(part) == 0) return;
+  out.open("if (block_column == 0)");
+  out.open("for (int own = static_cast<int>(threadIdx.x); own < {}; own += {})", block_rows, threads);
+  out.line("const int row = block_row + own;");
+  out.line("if (row >= {}) break;", part.rows);
+  for (std::size_t r = 0; r < part.results.size(); ++r) {
+    const kernel::ContractionResult& result = part.results[r];
+    if (!result.of_rows) continue;
+    out.line("const {} {}{{{}}};", epilogues[r].name, epilogue_of(part, r), members_of(epilogues[r], part));
+    out.line("out{}[{}] = {};", r, sum_of({offset_of(result.batch, "batch"), offset_of(result.rows, "row")}),
+             stored_text(result.dtype, fmt::format("{}({{}}, batch, row, 0)", epilogue_of(part, r))));
+  }
+  out.close(2);
 }
 
 void print_results(Writer& out, const ContractionProblem& problem, const kernel::ContractionSchedule& schedule,
@@ -358,15 +379,14 @@ void print_results(Writer& out, const ContractionProblem& problem, const kernel:
   for (std::size_t p = 0; p < kernel::parts_of(problem).size(); ++p) {
     const ContractionProblem& part = kernel::parts_of(problem)[p];
     if (several) out.open("if (member == {})", p);
-    const std::size_t results = 1 + part.more_results.size();
-    for (std::size_t r = 0; r < results; ++r) {
-      const std::string name = epilogue_of(results, r);
-      out.line("const {}{} {}{{{}}};", epilogue_name(problem, p), results == 1 ? "" : std::to_string(r), name,
+    for (std::size_t r = 0; r < part.results.size(); ++r) {
+      if (part.results[r].of_rows) continue;
+      out.line("const {} {}{{{}}};", epilogues[number + r].name, epilogue_of(part, r),
                members_of(epilogues[number + r], part));
     }
     const int store = kernel::store_of(part, schedule);
     print_write(out, part, number, strips, store);
-    number += results;
+    number += part.results.size();
     out.line("store_results<{}, {}, {}, {}, {}>({}, strip, block_row + warp_row, {}, write);", schedule.warp_columns,
              strips.columns, strips.pitch, store, kernel::widest_access(part).along_rows, cores, column);
     if (several) out.close();

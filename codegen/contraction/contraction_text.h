@@ -94,6 +94,11 @@ std::string members_of(const ContractionEpilogue& epilogue, const kernel::Contra
 
 /// The name of the structure that is the epilogue of part number `part`: "Epilogue", of several products "Epilogue1".
 std::string epilogue_name(const kernel::ContractionProblem& problem, std::size_t part);
+/// And that of what computes a part's result number `result`: "epilogue", of several results "epilogue1".
+std::string epilogue_of(const kernel::ContractionProblem& part, std::size_t result);
+/// Results that have one element for each row, by the block that has the row's first columns; `threads` take part.
+void print_row_results(Writer& out, const kernel::ContractionProblem& part,
+                       std::span<const ContractionEpilogue> epilogues, int block_rows, int threads);
 /// The end of a kernel: `cores` leave their results by strips of shared memory through the epilogues, of several
 /// products (which have one each) through that of the tile's member. `column`: of the warp's first result.
 void print_results(Writer& out, const kernel::ContractionProblem& problem, const kernel::ContractionSchedule& schedule,

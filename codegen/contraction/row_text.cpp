@@ -41,6 +41,7 @@ class RowPrinter {
     out_.line("f32* const totals = parts + {};", reductions_ * s_.block_rows * (across_ + turns * shares));
     if (epilogues_.carried) print_carried(*epilogues_.carried);
     for (int level = 0; level < kernel::row_levels(problem_); ++level) print_level(level);
+    print_row_results(out_, problem_, epilogues_.results, s_.block_rows, threads_);
     if (s_.tensor_copies && shares > 0) out_.line("++turn;");
   }
 

@@ -33,16 +33,24 @@ Result<NodeId> only_root(const Graph& graph) {
 /// Where each of the graph's results is stored.
 Status find_results(ContractionProblem& problem, const graph::StridedView& sums) {
   const Graph& graph = *problem.graph;
-  for (std::size_t r = 0; r < graph.results().size(); ++r) {
-    STITCH_ASSIGN(const auto path, path_from_root(graph, problem.root, graph.results()[r].node));
+  for (const Value value : graph.results()) {
+    STITCH_ASSIGN(const auto path, path_from_root(graph, problem.root, value.node));
     STITCH_ASSIGN(ContractionResult result, result_of(graph, sums, path, problem));
-    if (r == 0) {
-      problem.result = std::move(result);
-    } else {
-      problem.more_results.push_back(std::move(result));
-    }
+    problem.results.push_back(std::move(result));
   }
+  const auto first = std::ranges::find(problem.results, false, &ContractionResult::of_rows);
+  if (first == problem.results.end())
+    return make_error(ErrorKind::unsupported, "no result has the columns of the {}",
+                      to_string(graph.node(problem.root).op));
+  problem.result = *first;
   return {};
+}
+
+/// With what stands behind the root.
+Result<ContractionProblem> completed(ContractionProblem problem, const graph::StridedView& sums) {
+  STITCH_TRY(find_results(problem, sums));
+  STITCH_ASSIGN(problem.row_reductions, row_reductions_of(problem, sums));
+  return problem;
 }
 
 /// The root's dimensions as digits of (b · columns + n) · rows + m.
@@ -137,20 +145,11 @@ Result<ContractionProblem> derive_contraction(Graph graph) {
   problem.accumulator = accumulator_of(problem.left.dtype, problem.right.dtype, root.type().dtype);
   if (problem.accumulator == DType::pred)
     return make_error(ErrorKind::unsupported, "a {} of truth values", to_string(root.op));
-  STITCH_TRY(find_results(problem, sides.sums));
-  auto reductions = row_reductions_of(problem, sides.sums);
+  auto found = completed(problem, sides.sums);
+  if (found || problem.is_convolution()) return found;
   // What is combined may be the columns, seen from the other side.
-  if (!reductions && !problem.is_convolution()) {
-    const ContractionProblem other = turned(problem);
-    auto others = row_reductions_of(other, turned(sides.sums, problem));
-    if (others) {
-      problem = other;
-      reductions = std::move(others);
-    }
-  }
-  if (!reductions) return reductions.error();
-  problem.row_reductions = *std::move(reductions);
-  return problem;
+  auto other = completed(turned(problem), turned(sides.sums, problem));
+  return other && !other->row_reductions.empty() ? std::move(other) : std::move(found);
 }
 
 Result<ContractionProblem> contraction_of(const Graph& graph, const graph::LibraryCall& call) {
@@ -167,23 +166,25 @@ ContractionProblem turned(ContractionProblem problem) {
   std::swap(problem.left, problem.right);
   std::swap(problem.rows, problem.columns);
   std::swap(problem.result.rows, problem.result.columns);
-  for (ContractionResult& result : problem.more_results) std::swap(result.rows, result.columns);
+  for (ContractionResult& result : problem.results) std::swap(result.rows, result.columns);
   return problem;
-}
-
-std::vector<ContractionResult> results_of(const ContractionProblem& part) {
-  std::vector<ContractionResult> results = {part.result};
-  results.insert(results.end(), part.more_results.begin(), part.more_results.end());
-  return results;
 }
 
 ResultAccess widest_access(const ContractionProblem& part) {
   ResultAccess access = widest_access(part.result);
-  for (const ContractionResult& result : part.more_results) {
+  for (const ContractionResult& result : part.results) {
+    if (result.of_rows) continue;
     const ResultAccess other = widest_access(result);
     access.elements = other.along_rows == access.along_rows ? std::min(access.elements, other.elements) : 1;
   }
   return access;
+}
+
+std::int64_t results_of_element(const ContractionProblem& part) {
+  return std::ranges::count(part.results, false, &ContractionResult::of_rows);
+}
+std::int64_t results_of_row(const ContractionProblem& part) {
+  return std::ssize(part.results) - results_of_element(part);
 }
 
 ResultAccess widest_access(const ContractionResult& result) {
@@ -205,7 +206,7 @@ std::string to_string(const ContractionProblem& problem) {
   std::string columns, results;
   for (const ContractionProblem& part : parts_of(problem)) {
     columns += fmt::format("{}{}", columns.empty() ? "" : "+", part.columns);
-    for (const ContractionResult& result : results_of(part))
+    for (const ContractionResult& result : part.results)
       results += fmt::format("{}{}", results.empty() ? "" : ", ", to_string(result.dtype));
   }
   return fmt::format("{} {}{}×{}·{} → {}{}", to_string(problem.left.dtype),

@@ -30,10 +30,11 @@
 
 namespace stitch::kernel {
 
-/// Where the result's elements are stored. They are dense, each exactly once.
+/// Where a result's elements are stored. They are dense, each exactly once.
 struct ContractionResult {
   graph::DType dtype = graph::DType::f32;
   ContractionDigits batch, rows, columns;
+  bool of_rows = false;  ///< one element for each row: made of what rows are combined to
 
   bool operator==(const ContractionResult&) const = default;
 };
@@ -51,8 +52,8 @@ struct RowReduction {
 struct ContractionProblem {
   std::int64_t batch = 1, rows = 0, columns = 0, contracted = 0;
   ContractionOperand left, right;
-  ContractionResult result;
-  std::vector<ContractionResult> more_results;  ///< of the graph's results after the first, all of the same product
+  ContractionResult result;                ///< the first that has all rows and columns
+  std::vector<ContractionResult> results;  ///< of one product: all of the graph's, in their order
   std::vector<RowReduction> row_reductions;     ///< ascending by node; not empty: blocks share rows
   graph::DType accumulator = graph::DType::f32;
   /// All that the kernel computes: its parameters are the kernel's arguments, `root` multiplies, what follows it up to
@@ -97,9 +98,11 @@ struct ResultAccess {
   bool along_rows = false;
 };
 ResultAccess widest_access(const ContractionResult& result);
-/// All results of one product, in the graph's order; and the access that all of them can be stored by.
-std::vector<ContractionResult> results_of(const ContractionProblem& part);
+/// By which all results of one product can be stored that have rows and columns.
 ResultAccess widest_access(const ContractionProblem& part);
+/// What is stored of it for each row and column, and besides for each row.
+std::int64_t results_of_element(const ContractionProblem& part);
+std::int64_t results_of_row(const ContractionProblem& part);
 
 /// "bf16 1×[768,1024]ᵀ·[768,3072] → bf16 with epilogue", "bf16 convolution 1×[25088,576]·…": sides as they lie in
 /// memory, ᵀ where that is not rows × contracted of the left or contracted × columns of the right. Of several products

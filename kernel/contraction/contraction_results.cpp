@@ -61,17 +61,41 @@ Result<std::vector<NodeId>> path_from_root(const Graph& graph, NodeId root, Node
   return path;
 }
 
+namespace {
+
+/// `view` as it is behind a node; nothing: it is no layout that keeps or drops whole dimensions.
+std::optional<StridedView> behind(const StridedView& view, const Node& node) {
+  if (is_layout(node.op)) return graph::apply_layout(view, node);
+  if (node.op != Op::reduce) return std::nullopt;
+  const auto& dropped = node.as<graph::ReduceAttributes>().dimensions;
+  StridedView kept{view.source, view.offset, {}};
+  for (std::size_t d = 0; d < view.dims.size(); ++d) {
+    if (std::ranges::count(dropped, static_cast<std::int64_t>(d)) == 0) kept.dims.push_back(view.dims[d]);
+  }
+  return kept;
+}
+
+std::int64_t elements_of(const ContractionDigits& digits) {
+  std::int64_t count = 1;
+  for (const auto& digit : digits) count *= digit.extent;
+  return count;
+}
+
+}  // namespace
+
 Result<ContractionResult> result_of(const Graph& graph, StridedView view, std::span<const NodeId> path,
                                     const ContractionProblem& problem) {
+  ContractionResult result;
   for (const NodeId id : path) {
     const Node& node = graph.node(id);
     if (graph::is_elementwise(node.op)) continue;
-    const std::optional<StridedView> next = is_layout(node.op) ? graph::apply_layout(view, node) : std::nullopt;
+    const std::optional<StridedView> next = behind(view, node);
     if (!next) {
       return make_error(ErrorKind::unsupported, "{} '{}' behind a {} is neither element-wise nor a layout",
                         to_string(node.op), node.name, to_string(graph.node(problem.root).op));
     }
     view = *next;
+    result.of_rows |= node.op == Op::reduce;
   }
   std::vector<StoredDigit> digits;
   std::int64_t stride = 1;
@@ -83,13 +107,16 @@ Result<ContractionResult> result_of(const Graph& graph, StridedView view, std::s
     }
   }
   std::ranges::sort(digits, [](const StoredDigit& a, const StoredDigit& b) { return a.step > b.step; });
-  ContractionResult result;
   result.dtype = graph.node(path.empty() ? problem.root : path.back()).type().dtype;
   if (stride == 0) return result;
   const std::int64_t plane = problem.rows * problem.columns;
   STITCH_ASSIGN(result.columns, stored_digits(digits, 1, problem.columns));
   STITCH_ASSIGN(result.rows, stored_digits(digits, problem.columns, plane));
   STITCH_ASSIGN(result.batch, stored_digits(digits, plane, plane * problem.batch));
+  const bool whole_rows = result.columns.empty() && elements_of(result.rows) == problem.rows &&
+                          elements_of(result.batch) == problem.batch;
+  if (result.of_rows && (!whole_rows || problem.columns < 2))
+    return make_error(ErrorKind::unsupported, "a result of what is no whole row");
   return result;
 }
 

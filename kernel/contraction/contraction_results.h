@@ -17,8 +17,8 @@ namespace stitch::kernel {
 Result<std::vector<graph::NodeId>> path_from_root(const graph::Graph& graph, graph::NodeId root, graph::NodeId value);
 
 /// A value as it is stored, or would be: `view` is the root's result by the problem's own order, and `path` leads to
-/// it. Errors: unsupported (a node on the way is neither element-wise nor a layout; a layout that joins parts of rows
-/// and columns).
+/// it. Behind reductions over whole rows it is of rows. Errors: unsupported (a node on the way is none of these,
+/// element-wise or a layout; a layout that joins parts of rows and columns).
 Result<ContractionResult> result_of(const graph::Graph& graph, graph::StridedView view,
                                     std::span<const graph::NodeId> path, const ContractionProblem& problem);
 

@@ -14,6 +14,7 @@ struct NormedMatmul {
   bool residual = true;    ///< a residual stream is added first
   bool keeps_sum = false;  ///< what the norm is of is the first result
   Layout left = Layout::plain, right = Layout::plain;
+  bool keeps_rows = false;  ///< what the mean's square is, of each row, is the first result
 };
 
 inline void PrintTo(const NormedMatmul& each, std::ostream* out) { *out << each.name; }
@@ -67,6 +68,10 @@ inline graph::Graph graph_of(const NormedMatmul& m) {
   if (m.norm == "turned") result = b.transpose(result, {0, 2, 1});
   std::vector<Value> results = {result};
   if (m.keeps_sum) results = {b.convert(sum, m.result), result};
+  if (m.keeps_rows) {
+    const Value mean = norm.mean(sum);
+    results.insert(results.begin(), b.transpose(b.binary(Op::multiply, mean, mean), {1, 0}));
+  }
   auto graph = b.finish(results);
   if (!graph) throw std::runtime_error(graph.error().message);
   return *std::move(graph);

@@ -42,6 +42,8 @@ INSTANTIATE_TEST_SUITE_P(
                     NormedMatmul{"f16_softmax", {2, 20, 300, 32}, f16, "softmax", f16, false},
                     NormedMatmul{"f16_turned", {2, 40, 130, 32}, f16, "turned", f32},
                     NormedMatmul{"f16_layouts", {1, 64, 192, 64}, f16, "layer", f32, true, true, turned, turned},
+                    NormedMatmul{"f16_keeps_rows", {2, 40, 192, 64}, f16, "layer", f16, true, true, plain, plain, true},
+                    NormedMatmul{"bf16_keeps_rows", {3, 37, 320, 64}, bf16, "narrow", bf16, true, false, plain, plain, true},
                     NormedMatmul{"no_depth", {1, 8, 24, 0}, f32, "layer"}),
     [](const auto& each) { return each.param.name; });
 
@@ -120,6 +122,9 @@ INSTANTIATE_TEST_SUITE_P(
         RowWarpgroups{{"copied_side_by_side", {1, 256, 384, 64}, bf16, "layer", f32, true, true, plain, turned},
                       {"", {}, 64, 192, 64, 16, 96, 3},
                       4},
+        RowWarpgroups{{"copied_keeps_rows", {1, 328, 128, 192}, f16, "rms", f16, true, true, plain, plain, true},
+                      {"", {}, 64, 64, 64, 16, 64, 3},
+                      2},
         RowWarpgroups{{"copied_plain", {1, 128, 256, 192}, f16, "rms", f16, true, false, plain, plain},
                       {"", {}, 64, 128, 64, 16, 128, 3},
                       2}),
@@ -138,6 +143,7 @@ TEST(RowKernelEmulated, RandomProblemsAreRight) {
     NormedMatmul m{"", {extent(2), extent(90), 1 + extent(400), extent(100)}, among(dtypes), among(norms)};
     m.result = random.below(2) == 0 ? f32 : m.dtype;
     m.residual = random.below(2) == 0;
+    m.keeps_rows = random.below(3) == 0;
     m.keeps_sum = m.norm != "turned" && random.below(2) == 0;
     m.left = random.below(2) == 0 ? plain : turned;
     m.right = random.below(2) == 0 ? plain : turned;
@@ -196,6 +202,18 @@ TEST(RowKernelEmulated, WhatIsLeftOutOfBlocksThatStayIsMissed) {
   constexpr std::string_view statements[] = {"barrier_of_first<",  "await_row_parts(", "share_row_parts<",
                                              "combine_row_parts<", "carried.run(",     "++turn"};
   expect_missed(case_of(problem, schedule_of(problem, each)), statements, 4 + 2 + 2 + 2 + 1 + 1);
+}
+
+/// Several results that are made element by element, in other layouts and types.
+TEST(RowKernelEmulated, SeveralResultsAreRight) {
+  Builder b;
+  const Value sum = b.dot(b.parameter(f16, {2, 40, 32}), b.parameter(f16, {32, 72}), {{}, {}, {2}, {0}, f32});
+  const Value bias = b.binary(Op::add, sum, b.broadcast(b.parameter(f32, {72}), {2, 40, 72}, {2}));
+  const Value turned_sum = b.transpose(b.convert(sum, f16), {0, 2, 1});
+  const ContractionProblem problem = derived(b.finish({turned_sum, bias, b.convert(b.unary(Op::tanh, bias), bf16)}));
+  EXPECT_TRUE(problem.row_reductions.empty());
+  EXPECT_EQ(problem.results.size(), 3U);
+  expect_problem_right(problem, default_of(problem));
 }
 
 /// What the residual stream is made of is read once, however often rows are combined.

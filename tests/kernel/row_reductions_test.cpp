@@ -38,8 +38,8 @@ TEST(RowReductions, AreFoundWithTheirLevels) {
   EXPECT_EQ(problem->row_reductions[1].level, 1);
   EXPECT_EQ(row_levels(*problem), 2);
   EXPECT_EQ(problem->rows, 48);
-  ASSERT_EQ(problem->more_results.size(), 1U);
-  EXPECT_EQ(problem->more_results[0], problem->result);
+  ASSERT_EQ(problem->results.size(), 2U);
+  EXPECT_EQ(problem->results[1], problem->result);
   EXPECT_THAT(to_string(*problem), HasSubstr("→ f32, f32 with rows"));
 }
 
@@ -78,6 +78,28 @@ TEST(RowReductions, AreOfWholeRows) {
   ASSERT_TRUE(turned) << turned.error().message;
   EXPECT_EQ(turned->rows, 40);
   EXPECT_EQ(turned->columns, 96);
+}
+
+/// What a norm keeps for its backward pass.
+TEST(RowReductions, MayBeResults) {
+  Rows r;
+  const Value mean = r.b.reduce(ReduceKind::sum, r.sum, {2});
+  const Value kept = r.b.reshape(r.b.unary(Op::exp, mean), {48});
+  const auto problem = r.derive({kept, r.b.binary(Op::subtract, r.sum, r.b.broadcast(mean, r.dims, {0, 1}))});
+  ASSERT_TRUE(problem) << problem.error().message;
+  ASSERT_EQ(problem->results.size(), 2U);
+  EXPECT_TRUE(problem->results[0].of_rows);
+  EXPECT_EQ(problem->results[0].rows, (ContractionDigits{{48, 1}}));
+  EXPECT_FALSE(problem->result.of_rows);
+  EXPECT_EQ(results_of_element(*problem), 1);
+  EXPECT_EQ(results_of_row(*problem), 1);
+
+  Rows alone;
+  EXPECT_THAT(alone.derive({alone.b.reduce(ReduceKind::sum, alone.sum, {2})}).error().message,
+              HasSubstr("no result has the columns"));
+  Rows columns;
+  const Value of_columns = columns.b.reduce(ReduceKind::sum, columns.sum, {0, 1});
+  EXPECT_THAT(columns.derive({columns.sum, of_columns}).error().message, HasSubstr("no whole row"));
 }
 
 TEST(RowReductions, AreOfF32) {

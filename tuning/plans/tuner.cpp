@@ -24,7 +24,7 @@ bool is_taken(const ProductKernels& kernels, const graph::Graph& call, ProductsB
   return by == ProductsBy::ours || kernels.ours_is_faster() || (by == ProductsBy::stream && !graph::are_matmuls(call));
 }
 
-/// What a product would take whose rows another kernel combines, and that kernel, which stands behind it, µs.
+/// What a product would take behind which another kernel combines rows, or makes several results, and that kernel, µs.
 Result<double> us_before_rows(const kernel::ContractionProblem& problem, ProductsBy by, const DeviceSpec& device) {
   STITCH_ASSIGN(const graph::Graph product, kernel::without_rows(problem));
   STITCH_ASSIGN(const ProductKernels kernels, product_kernels(product, device, 1));
@@ -37,7 +37,7 @@ Result<double> us_before_rows(const kernel::ContractionProblem& problem, Product
 /// first of ours stand behind a kernel.
 Result<double> us_apart(const graph::Graph& products, ProductsBy by, const DeviceSpec& device) {
   STITCH_ASSIGN(const kernel::ContractionProblem problem, product_of(products));
-  if (!problem.row_reductions.empty()) return us_before_rows(problem, by, device);
+  if (problem.members.empty()) return us_before_rows(problem, by, device);
   double us = 0;
   int ours = 0;
   for (const graph::Value result : products.results()) {
@@ -100,7 +100,8 @@ bool Tuner::computes_product(const graph::Graph& call, std::optional<ProductsBy>
   const auto kernels = product_kernels(call, context_->device, 1);
   if (!kernels || !is_taken(*kernels, call, by)) return false;
   const auto problem = product_of(call);
-  if (!problem || (problem->members.empty() && problem->row_reductions.empty())) return true;
+  if (!problem || (problem->members.empty() && problem->results.size() == 1 && problem->row_reductions.empty()))
+    return true;
   const auto apart = us_apart(call, by, context_->device);
   return apart && kernels->best.front().predicted_us < *apart;
 }

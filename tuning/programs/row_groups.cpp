@@ -31,7 +31,7 @@ class RowGrouping {
   std::vector<RowGroup> group() {
     std::vector<RowGroup> groups;
     for (std::size_t rows = 0; rows < pieces_.size(); ++rows) {
-      if (!combines(rows)) continue;
+      if (!std::holds_alternative<const graph::FragmentSite*>(pieces_[rows].work)) continue;
       for (const Value value : pieces_[rows].reads) {
         const auto writer = writers_.find(memory_of_(value));
         if (writer == writers_.end() || taken_.contains(writer->second)) continue;
@@ -47,11 +47,10 @@ class RowGrouping {
   }
 
  private:
-  /// Whether a piece is a fragment with a reduction: what has none is the end of its product already, or nobody's.
+  /// Whether a fragment has a reduction. One that has none, and one result, would be the product's epilogue already.
   [[nodiscard]] bool combines(std::size_t p) const {
-    const auto* const* site = std::get_if<const graph::FragmentSite*>(&pieces_[p].work);
-    return site != nullptr && std::ranges::any_of((*site)->graph.nodes(),
-                                                  [](const graph::Node& node) { return node.op == graph::Op::reduce; });
+    const auto& nodes = std::get<const graph::FragmentSite*>(pieces_[p].work)->graph.nodes();
+    return std::ranges::any_of(nodes, [](const graph::Node& node) { return node.op == graph::Op::reduce; });
   }
 
   /// Whether anybody but these two reads what the product writes.
@@ -73,6 +72,7 @@ class RowGrouping {
       if (memory_of_(value) != result) add_once(group.reads, value);
     }
     if (is_read_elsewhere(product, rows)) add_once(group.writes, result);
+    if (group.writes.size() == 1 && !combines(rows)) return std::nullopt;
     const Result<Graph> one = graph::subgraph(graph_, group.reads, group.writes);
     if (!one || !wanted_(*one)) return std::nullopt;
     return group;
