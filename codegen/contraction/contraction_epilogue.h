@@ -29,7 +29,7 @@ namespace stitch::codegen {
 /// Where rows are combined it has two more members: what they are combined to, one behind the other for each row, and
 /// the number of the first row there.
 struct ContractionEpilogue {
-  std::string name;          ///< of the struct
+  std::string name;  ///< of the struct
   std::string code;
   std::set<int> parameters;  ///< that it reads, by number: its members, in order
 };

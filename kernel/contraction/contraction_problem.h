@@ -52,9 +52,9 @@ struct RowReduction {
 struct ContractionProblem {
   std::int64_t batch = 1, rows = 0, columns = 0, contracted = 0;
   ContractionOperand left, right;
-  ContractionResult result;                ///< the first that has all rows and columns
-  std::vector<ContractionResult> results;  ///< of one product: all of the graph's, in their order
-  std::vector<RowReduction> row_reductions;     ///< ascending by node; not empty: blocks share rows
+  ContractionResult result;                  ///< the first that has all rows and columns
+  std::vector<ContractionResult> results;    ///< of one product: all of the graph's, in their order
+  std::vector<RowReduction> row_reductions;  ///< ascending by node; not empty: blocks share rows
   graph::DType accumulator = graph::DType::f32;
   /// All that the kernel computes: its parameters are the kernel's arguments, `root` multiplies, what follows it up to
   /// the results is the epilogue. Never null once derived; shared, immutable.

@@ -113,8 +113,8 @@ Result<ContractionResult> result_of(const Graph& graph, StridedView view, std::s
   STITCH_ASSIGN(result.columns, stored_digits(digits, 1, problem.columns));
   STITCH_ASSIGN(result.rows, stored_digits(digits, problem.columns, plane));
   STITCH_ASSIGN(result.batch, stored_digits(digits, plane, plane * problem.batch));
-  const bool whole_rows = result.columns.empty() && elements_of(result.rows) == problem.rows &&
-                          elements_of(result.batch) == problem.batch;
+  const bool whole_rows =
+      result.columns.empty() && elements_of(result.rows) == problem.rows && elements_of(result.batch) == problem.batch;
   if (result.of_rows && (!whole_rows || problem.columns < 2))
     return make_error(ErrorKind::unsupported, "a result of what is no whole row");
   return result;

@@ -43,7 +43,8 @@ INSTANTIATE_TEST_SUITE_P(
                     NormedMatmul{"f16_turned", {2, 40, 130, 32}, f16, "turned", f32},
                     NormedMatmul{"f16_layouts", {1, 64, 192, 64}, f16, "layer", f32, true, true, turned, turned},
                     NormedMatmul{"f16_keeps_rows", {2, 40, 192, 64}, f16, "layer", f16, true, true, plain, plain, true},
-                    NormedMatmul{"bf16_keeps_rows", {3, 37, 320, 64}, bf16, "narrow", bf16, true, false, plain, plain, true},
+                    NormedMatmul{
+                        "bf16_keeps_rows", {3, 37, 320, 64}, bf16, "narrow", bf16, true, false, plain, plain, true},
                     NormedMatmul{"no_depth", {1, 8, 24, 0}, f32, "layer"}),
     [](const auto& each) { return each.param.name; });
 

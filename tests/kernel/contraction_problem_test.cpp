@@ -51,7 +51,7 @@ TEST(ContractionProblems, WhatIsNoneIsNamed) {
   const Value y = summed.parameter(DType::f32, {4, 4});
   EXPECT_THAT(
       refusal(summed, summed.reduce(graph::ReduceKind::sum, summed.dot(y, y, {{}, {}, {1}, {0}, DType::f32}), {1})),
-      HasSubstr("neither element-wise nor a layout"));
+      HasSubstr("no result has the columns of the dot"));
 }
 
 struct Illegal {

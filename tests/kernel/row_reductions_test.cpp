@@ -98,8 +98,14 @@ TEST(RowReductions, MayBeResults) {
   EXPECT_THAT(alone.derive({alone.b.reduce(ReduceKind::sum, alone.sum, {2})}).error().message,
               HasSubstr("no result has the columns"));
   Rows columns;
-  const Value of_columns = columns.b.reduce(ReduceKind::sum, columns.sum, {0, 1});
-  EXPECT_THAT(columns.derive({columns.sum, of_columns}).error().message, HasSubstr("no whole row"));
+  const auto turned = columns.derive({columns.sum, columns.b.reduce(ReduceKind::sum, columns.sum, {0, 1})});
+  ASSERT_TRUE(turned) << turned.error().message;
+  EXPECT_EQ(turned->rows, 96) << "seen from the other side";
+  EXPECT_EQ(turned->columns, 48);
+  Rows parts;
+  const auto refused = parts.derive({parts.sum, parts.b.reduce(ReduceKind::sum, parts.sum, {1})});
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("no whole row"));
 }
 
 TEST(RowReductions, AreOfF32) {
