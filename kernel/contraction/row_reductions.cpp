@@ -61,6 +61,8 @@ Result<std::vector<RowReduction>> row_reductions_of(const ContractionProblem& pr
     const auto& attributes = node.as<graph::ReduceAttributes>();
     RowReduction reduction{id, attributes.kind, level[id]++, {}};
     if (level[id] > most_row_levels) return unsupported(node, "waits for {} others", level[id] - 1);
+    // Tiles differ with the number of rows, and the order of a row's additions with them.
+    if (graph.constraints.batch_invariant) return unsupported(node, "combines rows in tiles' order");
     const graph::DType dtype = node.type().dtype;
     if (!graph::is_floating(dtype) || dtype == graph::DType::f64 || problem.accumulator != graph::DType::f32)
       return unsupported(node, "combines rows of {}", to_string(dtype));

@@ -17,7 +17,7 @@ namespace stitch::kernel {
 
 /// The reductions behind the root that results need, in the graph's order. Errors: unsupported (one that combines
 /// anything but whole rows of the product, all of them; rows that are not combined in f32; more than most_row_levels,
-/// one after another), with the node. `sums`: the root's result by the problem's own order.
+/// one after another; any under batch_invariant), with the node. `sums`: the root's result by the problem's own order.
 Result<std::vector<RowReduction>> row_reductions_of(const ContractionProblem& problem, const graph::StridedView& sums);
 
 /// How often a kernel waits for the rest of its rows at most.

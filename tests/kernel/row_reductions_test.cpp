@@ -118,6 +118,16 @@ TEST(RowReductions, AreOfF32) {
   EXPECT_THAT(refused.error().message, HasSubstr("combines rows of f64"));
 }
 
+/// A row's bits may not depend on how many rows there are, and tiles do.
+TEST(RowReductions, AreNoneUnderBatchInvariance) {
+  Rows r;
+  Graph graph = finished(r.b, {r.centred(r.sum)});
+  graph.constraints.batch_invariant = true;
+  const auto refused = derive_contraction(std::move(graph));
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("in tiles' order"));
+}
+
 TEST(RowReductions, StandBehindTheProductAlone) {
   Rows r;
   const Value stream = r.b.binary(Op::add, r.sum, r.b.parameter(DType::f32, r.dims));
