@@ -12,11 +12,6 @@ PRECISIONS = {
     "autocast": "parameters in float32 under `torch.autocast(dtype=torch.bfloat16)`",
 }
 
-ADAMS_FIRST_STEP = """* Adam's first step moves every element by the learning rate in its gradient's direction: where a 16-bit gradient is
-  nothing but rounding beside its tensor's others, so is the direction, and a parameter that is smaller than the step
-  (RWKV's embeddings) shows it as an error of its own size, in ours or in eager's.
-"""
-
 INTRODUCTION = """# PyTorch models through the back end
 
 Made by `{command}` ([docs/pytorch.md](../../docs/pytorch.md)): the models
@@ -32,7 +27,8 @@ the emulated device.
 * *Peak* is the most memory that PyTorch's allocator held at once in a second call (of a training step: forward and
   backward), in KiB, ours / eager's; the workspace of our plans is not PyTorch's and not in it.
 * *Errors* are ours / eager's: the largest difference from eager in float64, relative to the largest value of its tensor;
-  of a training step of results, gradients and updated parameters. Beyond 8 × eager's + 1e-5 they are **wrong**.
+  of a training step of results, gradients, and updated parameters, these from an exact step by the same gradients.
+  Beyond 8 × eager's + 1e-5 they are **wrong**.
 """
 
 HEAD = [
@@ -129,8 +125,6 @@ def text(log: dict, precision: str) -> str:
     command = f"scripts/test-python --run bench/pytorch/run.py{option} --write"
     about = provenance.about(command) | {"commit": commits}
     introduction = INTRODUCTION.format(command=command, precision=PRECISIONS[precision], version=torch.__version__)
-    if precision != "float32":
-        introduction += ADAMS_FIRST_STEP
     lines = [introduction, "| | |", "|---|---|", *(f"| {key} | {value} |" for key, value in about.items())]
     lines += ["", totals([(what, row) for _, what, row in rows]), "", *HEAD]
     lines += [line(*row) for row in rows]

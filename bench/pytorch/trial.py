@@ -52,9 +52,24 @@ def step(run, model, optimizer_step, inputs, precision: str):
     with computing(precision):
         results = results_of(run(**inputs))
     loss_of([y.float() if y.dtype == torch.bfloat16 else y for y in results]).backward()
-    gradients = [p.grad.clone() for p in model.parameters() if p.grad is not None]
+    gradients = [None if p.grad is None else p.grad.clone() for p in model.parameters()]
     optimizer_step()
     return [y.detach() for y in results], gradients, [p.detach().clone() for p in model.parameters()]
+
+
+def there(gradients: list) -> list:
+    return [gradient for gradient in gradients if gradient is not None]
+
+
+def stepped(model, name: str, gradients: list) -> list:
+    """The parameters of a model in float64 after an optimizer's step by these gradients. What the gradients are wrong by
+    is their error and not the step's: Adam's first one is of full length however small the gradient is."""
+    parameters = list(model.parameters())
+    optimizer_step = OPTIMIZERS[name](parameters).step
+    for parameter, gradient in zip(parameters, gradients):
+        parameter.grad = None if gradient is None else gradient.double()
+    optimizer_step()
+    return [parameter.detach() for parameter in parameters]
 
 
 def error(values, right) -> float:
@@ -134,6 +149,7 @@ def forward(model, inputs, precision: str) -> dict:
 def training(model, inputs, name: str, precision: str) -> dict:
     model = model.train()
     eager, exact = copy.deepcopy(model), copy.deepcopy(model).double()
+    untouched = [copy.deepcopy(exact), copy.deepcopy(exact)]
     compiled = torch.compile(model, backend="stitch", options=OPTIONS)
     steps = [OPTIMIZERS[name](list(of.parameters())).step for of in (model, eager, exact)]
     compiled_step = torch.compile(steps[0], backend="stitch", options=OPTIONS)
@@ -143,7 +159,10 @@ def training(model, inputs, name: str, precision: str) -> dict:
     row = summary(stitch.torch.report())
     theirs = step(eager, eager, steps[1], inputs, precision)
     right = step(exact, exact, steps[2], pytree.tree_map(doubled, inputs), "float64")
-    row["errors"] = [[error(a, c), error(b, c)] for a, b, c in zip(ours, theirs, right)]
+    of_results = [error(of[0], right[0]) for of in (ours, theirs)]
+    of_gradients = [error(there(of[1]), there(right[1])) for of in (ours, theirs)]
+    of_parameters = [error(of[2], stepped(before, name, of[1])) for of, before in zip((ours, theirs), untouched)]
+    row["errors"] = [of_results, of_gradients, of_parameters]
     for of in (model, eager):
         of.zero_grad(set_to_none=True)
 
