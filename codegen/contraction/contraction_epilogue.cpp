@@ -228,22 +228,26 @@ class EpiloguePrinter {
   }
 
   void print_run(Writer& out, ItemId result, const Writer& body) {
+    const std::string sum = compute_type(problem_.accumulator);
     out.line("template <int n>");
     out.open(
-        "__device__ __forceinline__ void run(const {}* sums, int batch, int row, int first, {} (&results)[n]) const",
-        compute_type(problem_.accumulator), compute_type(program_.at(result).dtype));
+        "__device__ __forceinline__ void run(const {}* sums, int batch, int row, int first, {} (&results)[n], "
+        "int behind = 0) const",
+        sum, compute_type(program_.at(result).dtype));
     for (const auto& [id, width] : wide_loads_) {
       const Item& item = program_.at(id);
+      // Along all columns, not only a run of them.
+      const bool linear = program_.counts_along(item.index, 2, problem_.columns);
+      column_ = linear ? "first" : "(first + behind)";
       out.line("{} wide{}[n];", storage_type(item.dtype), id);
-      out.open("");
-      out.line("const int column = first;");
-      out.line("load_run<{}>(wide{}, in{} + {});", width, id, item.buffer.number, index(item.index));
-      out.close();
+      out.line("load_run<{}>(wide{}, in{} + {}{});", width, id, item.buffer.number, index(item.index),
+               linear ? " + behind" : "");
     }
+    column_ = "column";
     out.line("#pragma unroll");
     out.open("for (int v = 0; v < n; ++v)");
-    out.line("const int column = first + v;");
-    out.line("const {} sum = sums[v];", compute_type(problem_.accumulator));
+    out.line("const int column = first + behind + v;");
+    out.line("const {} sum = sums[v];", sum);
     out.append(body.text());
     out.line("results[v] = {};", value(result));
     out.close(2);
@@ -282,7 +286,7 @@ class EpiloguePrinter {
       const std::vector<Index>& variables = program_.axes().variables;
       const auto found = std::ranges::find(variables, variable) - variables.begin();
       if (found == std::ssize(variables)) return dynamic(variable, wide);
-      constexpr const char* names[] = {"batch", "row", "column"};
+      const char* const names[] = {"batch", "row", column_};
       return wide ? fmt::format("static_cast<s64>({})", names[found]) : names[found];
     });
   }
@@ -338,6 +342,7 @@ class EpiloguePrinter {
   std::vector<ItemId> totals_;        ///< of each reduction, what its own row is combined to
   ItemId carried_ = -1;               ///< what functions are given in the sum's place, once that is printed
   std::set<int> parameters_;          ///< of the function at hand
+  const char* column_ = "column";     ///< what a place's column is called
   std::map<ItemId, int> wide_loads_;  ///< of its `run`: loads of so many columns at once
 };
 

@@ -18,13 +18,14 @@ namespace stitch::codegen {
 ///       const f32* __restrict__ in2;
 ///       __device__ __forceinline__ f32 operator()(f32 sum, int batch, int row, int column) const { … }
 ///       template <int n>
-///       __device__ __forceinline__ void run(const f32* sums, int batch, int row, int first, f32 (&results)[n]) const …
+///       __device__ __forceinline__ void run(const f32* sums, int batch, int row, int first, f32 (&results)[n],
+///                                           int behind = 0) const { … }
 ///     };
 ///
-/// The second is the first for n columns from `first` on, a multiple of n, and reads beside the sums what follows one
-/// another at once.
-/// Everything that it reads besides the sum is found by index propagation from the result's element back to the
-/// kernel's arguments, as in every other kernel (kernel/structure/scalar_program.h).
+/// The second is the first for n columns from first + behind on, which are multiples of n, and reads beside the sums
+/// what follows one another at once. What is so far behind is found by a constant of the address. Everything that it
+/// reads besides the sum is found by index propagation from the result's element back to the kernel's arguments, as in
+/// every other kernel (kernel/structure/scalar_program.h).
 ///
 /// Where rows are combined it has two more members: what they are combined to, one behind the other for each row, and
 /// the number of the first row there.

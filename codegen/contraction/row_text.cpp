@@ -70,10 +70,14 @@ class RowPrinter {
   void print_carried(const ContractionEpilogue& carried) {
     const int run = neighbours();
     out_.line("const Carried carried{{{}}};", members_of(carried, problem_));
-    out_.open("replace_results<{0}>(cores, warp_row, warp_column, [&](int row, int column, f32 (&sums)[{0}])", run);
-    const std::string there = is_there();
-    if (there != "true") out_.line("if (!({})) return;", there);
-    out_.line("carried.run(sums, batch, block_row + row, block_column + column, sums);");
+    out_.open(
+        "replace_results<{0}>(cores, warp_row, warp_column, [&](int row, int first, int behind, f32 (&sums)[{0}])",
+        run);
+    if (const std::string there = is_there(); there != "true") {
+      out_.line("const int column = first + behind;");
+      out_.line("if (!({})) return;", there);
+    }
+    out_.line("carried.run(sums, batch, block_row + row, block_column + first, sums, behind);");
     close_function();
   }
 

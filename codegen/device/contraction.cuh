@@ -208,8 +208,10 @@ struct FragmentSums {
   // Row and column, in the strip, of the lane's result number i.
   __device__ static __forceinline__ int row_of(int i) { return static_cast<int>(threadIdx.x) % 32 / 4 + i / 2 % 2 * 8; }
   __device__ static __forceinline__ int column_of(int i) {
-    return i / 4 * 8 + static_cast<int>(threadIdx.x) % 4 * 2 + i % 2;
+    return static_cast<int>(threadIdx.x) % 4 * 2 + columns_behind(i);
   }
+  // The same, behind the lane's first one.
+  __device__ static __forceinline__ constexpr int columns_behind(int i) { return i / 4 * 8 + i % 2; }
   __device__ static __forceinline__ constexpr int own_row(int strip, int i) { return strip * 2 + i / 2 % 2; }
   __device__ __forceinline__ Sum& result(int strip, int i) { return sums[strip][i / 4][i % 4]; }
 };
@@ -414,9 +416,10 @@ struct CudaCores {
     }
   }
   __device__ static __forceinline__ int row_of(int i) { return lane_row() * left_run + i / thread_columns; }
-  __device__ static __forceinline__ int column_of(int i) {
+  __device__ static __forceinline__ int column_of(int i) { return lane_column() * right_run + columns_behind(i); }
+  __device__ static __forceinline__ constexpr int columns_behind(int i) {
     const int j = i % thread_columns;
-    return j / right_run * (lane_columns * right_run) + lane_column() * right_run + j % right_run;
+    return j / right_run * (lane_columns * right_run) + j % right_run;
   }
   __device__ static __forceinline__ constexpr int own_row(int strip, int i) {
     return strip * left_run + i / thread_columns;

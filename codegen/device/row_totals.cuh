@@ -7,7 +7,8 @@
 
 namespace stitch {
 
-// Replaces the lane's sums, `run` neighbours of a row at a time: `each(row, column, sums)`, the first one's place.
+// Replaces the lane's sums, `run` neighbours of a row at a time: `each(row, column, behind, sums)`, of which the first
+// is so far behind the lane's first column. That is a constant, and addresses differ by it.
 template <int run, class Cores, class Each>
 __device__ __forceinline__ void replace_results(Cores& cores, int warp_row, int warp_column, const Each& each) {
   static_assert(Cores::row_run % run == 0, "neighbours of one row");
@@ -18,7 +19,8 @@ __device__ __forceinline__ void replace_results(Cores& cores, int warp_row, int 
       f32 sums[run];
 #pragma unroll
       for (int v = 0; v < run; ++v) sums[v] = cores.result(s, i + v);
-      each(warp_row + s * Cores::strip_step + Cores::row_of(i), warp_column + Cores::column_of(i), sums);
+      each(warp_row + s * Cores::strip_step + Cores::row_of(i), warp_column + Cores::column_of(0),
+           Cores::columns_behind(i), sums);
 #pragma unroll
       for (int v = 0; v < run; ++v) cores.result(s, i + v) = sums[v];
     }

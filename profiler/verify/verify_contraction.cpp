@@ -112,7 +112,8 @@ BlockSample sample_tiles(const ContractionProblem& problem, const ContractionSch
 Execution execution_of(const ContractionProblem& problem, const ContractionSchedule& schedule) {
   const ContractionShape shape = kernel::shape_of(problem, schedule);
   Execution execution;
-  // One after the other along a block's depth, then the blocks of a tile; of a row those of a lane, of warps and blocks.
+  // One after the other along a block's depth, then the blocks of a tile; of a row those of a lane, of warps and
+  // blocks.
   const std::int64_t of_row = problem.row_reductions.empty() ? 0 : schedule.block_columns + schedule.row_blocks;
   execution.serial_additions =
       std::max<std::int64_t>({32, shape.depth_tiles * schedule.block_depth + schedule.split + 32, of_row});

@@ -217,6 +217,23 @@ TEST(RowKernelEmulated, SeveralResultsAreRight) {
   expect_problem_right(problem, default_of(problem));
 }
 
+/// Norms of a model's width, whose sums stay in registers between two levels.
+TEST(RowKernel, CompilesWithoutSpills) {
+  for (const auto& [columns, tile] : {std::pair{768, 192}, {2048, 256}, {1024, 256}}) {
+    RowWarpgroups each{{"", {1, 4096, columns, 768}, f16, "layer", f16, true, true}, {"", {}, 128, tile, 64, 16, tile}};
+    each.product.right = turned;
+    each.tile.stages = 3;
+    each.resident = 128;
+    const ContractionProblem problem = problem_of(each.product);
+    ContractionSchedule s = schedule_of(problem, each);
+    s.resident = 132 / s.row_blocks * s.row_blocks;
+    ASSERT_TRUE(kernel::check_legality(problem, s, *find_device("h100")))
+        << kernel::check_legality(problem, s, *find_device("h100")).error().message;
+    const CompiledKernel compiled = compiled_for_hopper(problem, s);
+    EXPECT_FALSE(compiled.resources.spills()) << to_string(s) << ": " << compiled.resources.describe();
+  }
+}
+
 /// What the residual stream is made of is read once, however often rows are combined.
 TEST(RowKernel, ReadsWhatIsAddedOnce) {
   const ContractionProblem problem = problem_of(NormedMatmul{"", {1, 32, 128, 64}, f16, "layer", f32, true, true});
