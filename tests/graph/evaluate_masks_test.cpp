@@ -143,7 +143,8 @@ TEST_P(MaskedSoftmax, IsThatOfWhatIsLeft) {
       const std::int64_t at = row * columns + i;
       EXPECT_NEAR(y.at(at), term(i) / sum, 1e-12) << row << " " << i;
       if (is_kept(row, i)) {
-        EXPECT_LT(y.bound(at), 0.6 * y.at(at) + 1e-30) << row << " " << i;
+        EXPECT_LT(y.bound(at), 0.6 * y.at(at) + 2 * smallest_subnormal(m.dtype) + 4 * smallest_normal(DType::f32))
+            << row << " " << i;
       } else {
         EXPECT_EQ(y.bound(at), 0) << row << " " << i;
       }
@@ -160,7 +161,7 @@ TEST_P(MaskedSoftmax, IsThatOfWhatIsLeft) {
 }
 
 TEST_P(MaskedSoftmax, OfNothingIsUnchecked) {
-  if (GetParam().keeps_masked || GetParam().selects) GTEST_SKIP() << "each is the lowest number exactly";
+  if (GetParam().selects) GTEST_SKIP() << "each is the lowest number exactly";
   const Tensor y = reference();
   for (std::int64_t i = (rows - 1) * columns; i < rows * columns; ++i) EXPECT_EQ(y.bound(i), infinity);
 }
@@ -169,10 +170,10 @@ INSTANTIATE_TEST_SUITE_P(
     Cases, MaskedSoftmax,
     testing::Values(Masked{}, Masked{.steps = Steps::joined}, Masked{.scale = 80}, Masked{.scale = 0},
                     Masked{.masks_twice = true}, Masked{.keeps_masked = true}, Masked{.selects = true},
-                    Masked{DType::f16, DType::f16}, Masked{DType::f16, DType::f16, Steps::joined, 60},
+                    Masked{DType::f16, DType::f16}, Masked{DType::f16, DType::f32, Steps::joined, 60},
                     Masked{DType::f16, DType::f32}, Masked{DType::f16, DType::f16, Steps::three, 300},
-                    Masked{DType::bf16, DType::bf16}, Masked{DType::bf16, DType::bf16, Steps::joined},
-                    Masked{DType::bf16, DType::f32, Steps::three, 40}, Masked{DType::bf16, DType::f32, Steps::joined}));
+                    Masked{DType::bf16, DType::bf16}, Masked{DType::bf16, DType::f32, Steps::three, 40},
+                    Masked{DType::bf16, DType::f32, Steps::joined}));
 
 TEST(MaskedSoftmaxOfDoubles, IsThatOfWhatIsLeft) {
   const double lowest = -largest_finite(DType::f64);
@@ -211,7 +212,8 @@ TEST_P(UsesOfTheMasked, AreCheckedWhereAllKernelsAgree) {
     EXPECT_FALSE(std::isnan(result.bound(0)));
     EXPECT_GE(result.bound(0), 0);
     EXPECT_EQ(std::isfinite(result.bound(0)), use.checked) << to_string(dtype);
-    if (use.checked) EXPECT_EQ(result.at(0), use.value) << to_string(dtype);
+    if (!use.checked) continue;
+    EXPECT_EQ(result.at(0), use.value) << to_string(dtype);
   }
 }
 
