@@ -9,11 +9,6 @@
 namespace stitch::tuning {
 namespace {
 
-/// Whether a plan was verified and nothing of its results could be compared, since the reference says nothing of them.
-bool compares_nothing(const db::PlanRecord& plan) {
-  return plan.verified_share <= 0 && !plan.provenance.device.empty();
-}
-
 /// Whether tuning found kernels that give wrong results or fault. What was predicted before may be made of them.
 bool found_wrong_kernels(const TunedFragment& tuned) {
   for (const db::Candidate& candidate : tuned.trials.candidates) {
