@@ -48,6 +48,7 @@ std::string peak_cells(const ZooRow& row) {
 
 std::string fragment_cell(const ZooRow& row) {
   std::string text = fmt::format("{} of {}", row.tuned, row.fragments);
+  if (row.uncompared > 0) text += fmt::format(", {} not compared", row.uncompared);
   if (row.left > 0) text += fmt::format(", {} left", row.left);
   return number(text);
 }

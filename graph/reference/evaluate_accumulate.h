@@ -21,6 +21,7 @@ struct Accumulation {
   DType dtype;
   Rounding rounding;  ///< of floating dtypes
   ErrorModel model;
+  bool may_be_one_sided = false;  ///< the result's bound: evaluate_functions.h
   bool rounds_each = false;  ///< kernels may round to a narrow dtype after every element (atomics), not only at the end
 };
 
@@ -137,16 +138,17 @@ class FloatExtreme {
     const double v = sign * x;  // the smallest is kept negated
     value_ = v > value_ || v != v ? v : value_;
     if constexpr (bounded) {
-      low_ = std::max(low_, v - e);
-      high_ = std::max(high_, v + e);
+      const Reach reach = reach_of(v, e);
+      low_ = std::max(low_, reach.low);
+      high_ = std::max(high_, reach.high);
       unsure_ |= e == unchecked;
     }
   }
-  [[nodiscard]] Accumulated<double> finish(const Accumulation&) const {
+  [[nodiscard]] Accumulated<double> finish(const Accumulation& a) const {
     if constexpr (!bounded) return {sign * value_, 0};
     if (unsure_) return {sign * value_, unchecked};  // it may be NaN
     if (!std::isfinite(value_)) return {sign * value_, 0};
-    return {sign * value_, std::max(high_ - value_, value_ - low_)};
+    return {sign * value_, bound_within({low_, high_}, value_, a.may_be_one_sided)};
   }
 
  private:

@@ -65,7 +65,8 @@ struct Chunk {
   ChunkOperand in[3];
   double* floats = nullptr;
   std::int64_t* integers = nullptr;
-  double* bounds = nullptr;  ///< null: not wanted, or known to be zero
+  double* bounds = nullptr;       ///< null: not wanted, or known to be zero
+  bool may_be_one_sided = false;  ///< the bounds: evaluate_functions.h
   std::size_t count = 0;
 };
 

@@ -40,11 +40,16 @@ void float_to_float(const Chunk& c) {
   const double ulps = info(c.operand_dtype).accumulator != info(c.dtype).accumulator ? 0.5 : 0;
   for (std::size_t i = 0; i < c.count; ++i) {
     const double x = c.in[0].floats[i], e = c.in[0].bounds[i], magnitude = std::fabs(x) + e;
+    if (e < 0) {
+      c.bounds[i] = bound_of_overflow(-e, r.error(-e, 0.5), c.may_be_one_sided);
+      continue;
+    }
     const bool rounded = narrows && !(e == 0 && r.representable(x));
     double bound = e + (rounded ? r.error(magnitude, ulps) : 0);
     if (!(std::fabs(x) + bound < r.largest)) {
       const double corners[] = {x, x - e, x + e};
-      const Settled s = e == unchecked ? Settled{x, unchecked} : settle(r, x, bound, corners, 3);
+      Settled s = e == unchecked ? Settled{x, unchecked} : settle(r, x, bound, corners, 3);
+      if (e != unchecked && s.bound == unchecked) s.bound = bound_of_overflow(s.value, bound, c.may_be_one_sided);
       c.floats[i] = s.value;
       bound = s.bound;
     }
@@ -58,8 +63,8 @@ void float_to_integer(const Chunk& c) {
   for (std::size_t i = 0; i < c.count; ++i) c.integers[i] = saturate<T>(x[i]);
   if (c.bounds == nullptr) return;
   for (std::size_t i = 0; i < c.count; ++i) {
-    if (e[i] == 0 || e[i] == unchecked) {
-      c.bounds[i] = e[i];
+    if (e[i] <= 0 || e[i] == unchecked) {
+      c.bounds[i] = e[i] < 0 ? unchecked : e[i];
       continue;
     }
     const auto value = [&](double v) { return as_double(c.dtype, saturate<T>(v)); };
@@ -144,7 +149,7 @@ void bitcast(const Chunk& c) {
       c.integers[i] = load_integer(c.dtype, memory);
     }
     const bool has_others = from_float && (std::isnan(c.in[0].floats[i]) || c.in[0].floats[i] == 0);
-    if (c.bounds != nullptr) c.bounds[i] = has_others || c.in[0].bounds[i] > 0 ? unchecked : 0;
+    if (c.bounds != nullptr) c.bounds[i] = has_others || c.in[0].bounds[i] != 0 ? unchecked : 0;
   }
 }
 
@@ -165,6 +170,10 @@ void compare_elements(const Chunk& c, Load load) {
   }
   if (c.bounds == nullptr) return;
   for (std::size_t i = 0; i < c.count; ++i) {
+    if (c.in[0].bounds[i] < 0 || c.in[1].bounds[i] < 0) {
+      c.bounds[i] = 1;
+      continue;
+    }
     const double reach = c.in[0].bounds[i] + c.in[1].bounds[i];
     // Equal infinities differ by NaN, which is "not apart": exact operands are certain all the same.
     const double apart = std::fabs(static_cast<double>(load(0, i)) - static_cast<double>(load(1, i)));
@@ -190,7 +199,9 @@ void classify(const Chunk& c) {
     c.integers[i] = c.node->op == Op::is_nan   ? std::isnan(x)
                     : c.node->op == Op::is_inf ? std::isinf(x)
                                                : std::isfinite(x);
-    if (c.bounds != nullptr) c.bounds[i] = c.in[0].bounds[i] == unchecked ? 1 : 0;
+    if (c.bounds == nullptr) continue;
+    const double e = c.in[0].bounds[i];
+    c.bounds[i] = e == unchecked || (e < 0 && c.node->op != Op::is_nan) ? 1 : 0;
   }
 }
 
@@ -202,10 +213,14 @@ void select_elements(const Chunk& c, const T* yes, const T* no, T* to) {
   for (std::size_t i = 0; i < c.count; ++i) {
     const double e = c.in[condition[i] != 0 ? 1 : 2].bounds[i];
     if (c.in[0].bounds[i] == 0) {
-      c.bounds[i] = e;
+      c.bounds[i] = e < 0 && !c.may_be_one_sided ? unchecked : e;
       continue;
     }
     const double other = c.in[condition[i] != 0 ? 2 : 1].bounds[i];
+    if (e < 0 || other < 0) {
+      c.bounds[i] = unchecked;
+      continue;
+    }
     double apart = std::fabs(static_cast<double>(yes[i]) - static_cast<double>(no[i]));
     if constexpr (std::is_same_v<T, double>) apart *= 1 + 0x1p-51;  // the difference was rounded
     const bool same = yes[i] == no[i] || (yes[i] != yes[i] && no[i] != no[i]);

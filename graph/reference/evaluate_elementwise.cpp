@@ -104,7 +104,7 @@ class Program {
     return std::all_of(externals_.begin(), externals_.end(), [](const External& e) { return e.block.uniform; });
   }
 
-  void add_step(NodeId id);
+  void add_step(NodeId id, bool may_be_one_sided);
   void assign_buffers();
   /// Error: cancelled.
   Status run(std::int64_t elements, const Memory& memory, Storage& result);
@@ -123,7 +123,7 @@ class Program {
   std::vector<ChunkBuffer> buffers_;
 };
 
-void Program::add_step(NodeId id) {
+void Program::add_step(NodeId id, bool may_be_one_sided) {
   const Node& node = graph_.node(id);
   ChunkStep step{};
   step.node = &node;
@@ -132,6 +132,7 @@ void Program::add_step(NodeId id) {
   step.chunk.node = &node;
   step.chunk.operand_dtype = operand_dtype;
   step.chunk.dtype = node.type().dtype;
+  step.chunk.may_be_one_sided = may_be_one_sided;
   if (is_floating(node.type().dtype)) step.rounding = Rounding(node.type().dtype, options_.error_model);
   const int index = steps_.size();
   bool exact = true;
@@ -242,7 +243,7 @@ Result<Block> Evaluation::compute_chunks(NodeId root, const std::vector<NodeId>&
       program.add_external(operand, std::move(block));
     }
   }
-  for (const NodeId id : nodes) program.add_step(id);
+  for (const NodeId id : nodes) program.add_step(id, state(id).may_be_one_sided);
   program.assign_buffers();
   const DType dtype = graph_.node(root).type().dtype;
   const bool uniform = program.all_uniform();

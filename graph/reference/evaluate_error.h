@@ -22,6 +22,10 @@ namespace stitch::graph {
 //    may be zero, a logarithm whose argument may be negative, a value that may or may not overflow, a sum of an
 //    infinity and the other one, or what is large enough to bring it back (it may be a product that overflowed, which a
 //    contraction does not round), and the like. It may be NaN, and so may what is computed from it.
+//  - Before that, what may have overflowed is known to be far from zero and on which side (a mask of the lowest number
+//    with a score added). It stays so when something smaller is added, a larger element of a maximum hides it, and its
+//    exponential is zero: a masked softmax is checked wherever something is left of a row. As a result, and in all
+//    else that is computed from it, it is not checked. evaluate_functions.h: one-sided bounds.
 //  - Discontinuities are honest: a comparison of values closer than their bounds is uncertain (pred with bound 1), a
 //    select on it covers both sides, floor and rounding cover the steps within reach, the index of an arg_reduce
 //    covers all positions tied within the bounds.

@@ -21,7 +21,7 @@ class ExpSum {
     double bound = 0;
     if constexpr (bounded) {
       ++count_;
-      bound = term_bound(below, term, e + maximum_bound_);
+      bound = term_bound(below, term, e);
       magnitude_ += std::isfinite(term) ? term : 0;
     }
     sum_.add(term, bound);
@@ -40,8 +40,12 @@ class ExpSum {
   /// A kernel may have taken the term relative to the greatest of the elements before it, and have multiplied it by
   /// exp(m' − m) whenever there was a greater one, as often as it adds. The differences add up to one of at most
   /// x − m, so that what rounding them amplifies comes to the term's own once more; finish() has the rest.
-  [[nodiscard]] double term_bound(double below, double term, double moved) const {
-    if (moved == unchecked) return unchecked;
+  [[nodiscard]] double term_bound(double below, double term, double e) const {
+    const double moved = e + maximum_bound_;
+    if (moved == unchecked || maximum_bound_ < 0) return unchecked;
+    // What is far enough below the maximum, or −∞, adds nothing: nor does what it was relative to one before it, which
+    // the maximum's rescaling takes back.
+    if (e < 0) return below < 0 && std::exp(moved - maximum_) == 0 ? 0 : unchecked;
     if (!std::isfinite(below) || std::isnan(term)) return 0;
     const double amplified = 2 * (1 + 0.5) * std::fabs(below);
     return term * growth(moved) + (ulps_of_exp + amplified) * rounding_->ulp * term + rounding_->floor;

@@ -77,7 +77,7 @@ double spread_of_type(DType dtype, X... x) {
 template <std::size_t operands>
 bool settled(const Chunk& c, std::size_t i) {
   bool known = std::fabs(c.floats[i]) + c.bounds[i] < c.rounding->largest;
-  for (std::size_t k = 0; k < operands; ++k) known &= c.in[k].bounds[i] < unchecked;
+  for (std::size_t k = 0; k < operands; ++k) known &= (c.in[k].bounds[i] >= 0) & (c.in[k].bounds[i] < unchecked);
   return known;
 }
 
@@ -93,6 +93,11 @@ void settle_unary(const Chunk& c) {
   for (std::size_t i = 0; i < c.count; ++i) {
     if (settled<1>(c, i)) continue;
     const double x = c.in[0].floats[i], e = c.in[0].bounds[i];
+    if (e < 0) {
+      // The exponential of what is far enough below zero, or −∞, is zero.
+      c.bounds[i] = std::is_same_v<F, Exp> && x < 0 && std::exp(e) == 0 ? 0 : unchecked;
+      continue;
+    }
     // With what is nearest to zero: where both ends leave the domain of acos, some between them may not.
     const double corners[] = {c.floats[i], of_type<F>(c.dtype, x - e), of_type<F>(c.dtype, x + e),
                               of_type<F>(c.dtype, std::min(std::max(0.0, x - e), x + e))};
@@ -111,11 +116,33 @@ bool may_come_back(const Rounding& rounding, double infinite, double other, doub
   return std::copysign(1.0, infinite) * other - error <= -rounding.least_return();
 }
 
+/// The bound of a value of which some operand's is one-sided.
+template <class F>
+double bound_of_one_sided(const Chunk& c, std::size_t i) {
+  const double ex = c.in[0].bounds[i], ey = c.in[1].bounds[i], value = c.floats[i];
+  if (ex == unchecked || ey == unchecked || !std::isfinite(value)) return unchecked;
+  const Reach x = reach_of(c.in[0].floats[i], ex), y = reach_of(c.in[1].floats[i], ey);
+  if constexpr (std::is_same_v<F, Maximum> || std::is_same_v<F, Minimum>) {
+    return bound_within({F::value(x.low, y.low), F::value(x.high, y.high)}, value, c.may_be_one_sided);
+  } else if constexpr (std::is_same_v<F, Add> || std::is_same_v<F, Subtract>) {
+    const Reach addend = std::is_same_v<F, Add> ? y : Reach{-y.high, -y.low};
+    // Of opposite signs the sum has no end, and may be NaN.
+    const double e = bound_within({x.low + addend.low, x.high + addend.high}, value, c.may_be_one_sided);
+    return bound_of_overflow(-e, c.rounding->error(-e, 0.5), e < 0);
+  } else {
+    return unchecked;
+  }
+}
+
 template <class F>
 void settle_binary(const Chunk& c) {
   for (std::size_t i = 0; i < c.count; ++i) {
     if (settled<2>(c, i)) continue;
     const double x = c.in[0].floats[i], ex = c.in[0].bounds[i], y = c.in[1].floats[i], ey = c.in[1].bounds[i];
+    if (ex < 0 || ey < 0) {
+      c.bounds[i] = bound_of_one_sided<F>(c, i);
+      continue;
+    }
     const double corners[] = {c.floats[i], of_type<F>(c.dtype, x - ex, y - ey), of_type<F>(c.dtype, x - ex, y + ey),
                               of_type<F>(c.dtype, x + ex, y - ey), of_type<F>(c.dtype, x + ex, y + ey)};
     // A contracted a·b - c has no infinite product, and so no NaN where an overflow leads to one.
@@ -136,8 +163,10 @@ void settle_binary(const Chunk& c) {
                                      (std::isnan(x) && ey > 0 && std::fabs(y) <= ey));
     const bool uncertain =
         ex == unchecked || ey == unchecked || from_infinity || comes_back || by_zero || by_integer || by_nan;
-    const Settled s =
-        uncertain ? Settled{c.floats[i], unchecked} : settle(*c.rounding, c.floats[i], c.bounds[i], corners, 5);
+    Settled s = uncertain ? Settled{c.floats[i], unchecked} : settle(*c.rounding, c.floats[i], c.bounds[i], corners, 5);
+    if constexpr (std::is_same_v<F, Add> || std::is_same_v<F, Subtract>) {
+      if (!uncertain && s.bound == unchecked) s.bound = bound_of_overflow(s.value, c.bounds[i], c.may_be_one_sided);
+    }
     // Which infinity it is says the sign of a zero, as above.
     const bool at_pole = std::isinf(s.value) && ((std::is_same_v<F, Divide> && y == 0) || (is_power && x == 0));
     c.floats[i] = s.value;
@@ -229,7 +258,9 @@ void clamp(const Chunk& c) {
   const double *el = c.in[0].bounds, *ex = c.in[1].bounds, *eh = c.in[2].bounds;
   for (std::size_t i = 0; i < c.count; ++i) {
     const double y = c.floats[i], reach = std::max({el[i], ex[i], eh[i]});
-    if (reach == 0) {
+    if (std::min({el[i], ex[i], eh[i]}) < 0) {
+      c.bounds[i] = unchecked;
+    } else if (reach == 0) {
       c.bounds[i] = 0;
     } else if (reach == unchecked) {
       c.bounds[i] = unchecked;

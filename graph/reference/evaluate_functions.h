@@ -26,6 +26,34 @@ struct Functions {};
 
 inline constexpr double unchecked = std::numeric_limits<double>::infinity();
 
+// A negative bound −t is one-sided: every kernel's value has the reference's sign and a magnitude of at least t, is
+// perhaps infinite, and never NaN. So masks of the lowest number are told from what says nothing, until an exponential
+// makes zeros of them. Only nodes that Evaluation::plan_one_sided allows to have such bounds; no result has any.
+
+/// The interval in which a kernel's value lies: x and its bound, which is not `unchecked`.
+struct Reach {
+  double low, high;
+};
+inline Reach reach_of(double x, double e) {
+  if (e >= 0) return {x - e, x + e};
+  return x < 0 ? Reach{-unchecked, e} : Reach{-e, unchecked};
+}
+
+/// The bound of a value that lies in `reach` and is not NaN.
+inline double bound_within(Reach reach, double value, bool may_be_one_sided) {
+  if (std::isfinite(reach.low) && std::isfinite(reach.high)) return std::max(reach.high - value, value - reach.low);
+  if (!may_be_one_sided || !std::isfinite(value)) return unchecked;
+  if (std::isfinite(reach.high) && reach.high < 0) return reach.high;
+  if (std::isfinite(reach.low) && reach.low > 0) return -reach.low;
+  return unchecked;
+}
+
+/// The bound of what may have overflowed, of which the formula says no more than how far it is from `value` otherwise.
+inline double bound_of_overflow(double value, double formula, bool may_be_one_sided) {
+  const double least = std::fabs(value) - formula;
+  return may_be_one_sided && std::isfinite(least) && least > 0 ? -least : unchecked;
+}
+
 struct UnaryDefaults {
   static double amplified(double, double) { return 0; }
 };

@@ -38,6 +38,7 @@ struct OpContext {
   std::vector<Block> indices;
   /// What of its operand takes part in this reduction (ReduceRestriction::boxes); empty: all of it.
   std::span<const Box> kept;
+  bool may_be_one_sided = false;  ///< the result's bounds: evaluate_functions.h
 
   [[nodiscard]] const Node& node() const { return graph.node(id); }
   [[nodiscard]] const TensorType& operand_type(std::size_t i) const { return graph.type(node().operands[i]); }

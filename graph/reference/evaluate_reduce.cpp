@@ -133,7 +133,8 @@ Result<Block> evaluate_reduce(const OpContext& context, const Box& out) {
   const DType dtype = context.node().type().dtype;
   const bool exact = context.all_exact() && !(is_floating(dtype) && is_sum_or_product(a.kind));
   STITCH_ASSIGN(StorageRef storage, context.make(dtype, out, exact));
-  const Accumulation accumulation(dtype, context.options.error_model);
+  Accumulation accumulation(dtype, context.options.error_model);
+  accumulation.may_be_one_sided = context.may_be_one_sided;
   std::int64_t offset = 0;
   const Status status = for_each_slab(out, slab_elements, [&](const Box& slab) {
     return with_accumulator(a.kind, dtype, !storage->bounds.empty(), [&](auto fresh) {
@@ -168,7 +169,8 @@ Result<std::vector<Block>> evaluate_max_exp_sum(const OpContext& context, const 
   const DType dtype = context.node().type().dtype;
   STITCH_ASSIGN(StorageRef maxima, context.make(dtype, out, context.all_exact()));
   STITCH_ASSIGN(StorageRef sums, context.make(dtype, out, false));
-  const Accumulation accumulation(dtype, context.options.error_model);
+  Accumulation accumulation(dtype, context.options.error_model);
+  accumulation.may_be_one_sided = context.may_be_one_sided;
   std::int64_t offset = 0;
   const auto evaluate = [&](const Box& slab) -> Status {
     STITCH_TRY(with_accumulator(ReduceKind::max, dtype, !maxima->bounds.empty(), [&](auto fresh) {

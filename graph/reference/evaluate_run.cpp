@@ -11,6 +11,20 @@
 namespace stitch::graph::reference {
 namespace {
 
+/// What evaluate_layout moves as it is, bounds and all.
+bool is_layout(Op op) {
+  switch (op) {
+    case Op::broadcast:
+    case Op::reshape:
+    case Op::transpose:
+    case Op::slice:
+    case Op::concatenate:
+    case Op::pad:
+    case Op::reverse: return true;
+    default: return false;
+  }
+}
+
 bool is_chunked(const Node& node) { return is_elementwise(node.op) && !makes_random_bits(node.op); }
 
 Error located(const Graph& graph, NodeId id, const Error& error) {
@@ -44,7 +58,9 @@ Result<std::vector<std::vector<Block>>> Evaluation::run(const std::vector<Wanted
     ++slot(want.value).pending;
   }
   STITCH_TRY(demand_all());
-  plan_chunks(users(graph_));
+  const std::vector<std::vector<NodeId>> read_by = users(graph_);
+  plan_chunks(read_by);
+  plan_one_sided(read_by);
   std::vector<std::vector<Block>> results;
   for (const Wanted& want : wanted) {
     if (state(want.value.node).live) STITCH_TRY(compute_from(want.value.node));
@@ -58,6 +74,9 @@ Result<std::vector<std::vector<Block>>> Evaluation::run(const std::vector<Wanted
       }
       const std::vector<Block>& held = from.results.empty() ? from.blocks : from.results;
       STITCH_ASSIGN(Block block, extract(memory_, held[from.region.find(box)], box));
+      if (state(want.value.node).may_be_one_sided) {
+        STITCH_ASSIGN(block, without_one_sided(std::move(block)));
+      }
       blocks.push_back(std::move(block));
     }
     slot(want.value).release();
@@ -68,7 +87,7 @@ Result<std::vector<std::vector<Block>>> Evaluation::run(const std::vector<Wanted
 OpContext Evaluation::context(NodeId id, std::size_t box) {
   const Node& node = graph_.node(id);
   NodeState& s = state(id);
-  OpContext c{graph_, id, options_, memory_, {}, {}, s.kept};
+  OpContext c{graph_, id, options_, memory_, {}, {}, s.kept, s.may_be_one_sided};
   for (std::size_t i = 0; i < node.operands.size(); ++i) {
     c.operands.push_back(i < s.reads.size() && s.reads[i] ? &slot(node.operands[i]) : nullptr);
   }
@@ -121,6 +140,26 @@ void Evaluation::plan_chunks(const std::vector<std::vector<NodeId>>& users) {
   }
   for (NodeId id = 0; id < graph_.size(); ++id) {
     if (state(id).inlined) members_[state(id).root].push_back(id);
+  }
+}
+
+/// Nodes that are read only by those that know what a one-sided bound is; those that move it are read like that, too.
+void Evaluation::plan_one_sided(const std::vector<std::vector<NodeId>>& users) {
+  if (!options_.bounds || options_.round) return;
+  const auto knows = [&](NodeId user) {
+    const Node& node = graph_.node(user);
+    if (node.op == Op::reduce) {
+      const ReduceKind kind = node.as<ReduceAttributes>().kind;
+      return kind == ReduceKind::max || kind == ReduceKind::min;
+    }
+    if (is_layout(node.op)) return state(user).may_be_one_sided;
+    return is_chunked(node) || node.op == Op::max_exp_sum;
+  };
+  for (NodeId id = graph_.size(); id-- > 0;) {
+    const DType dtype = graph_.node(id).results[0].dtype;
+    if (!state(id).live || !is_floating(dtype) || dtype == DType::f8e4m3) continue;  // which has no infinity
+    state(id).may_be_one_sided =
+        std::ranges::all_of(users[id], [&](NodeId user) { return !state(user).live || knows(user); });
   }
 }
 
@@ -306,6 +345,17 @@ Status Evaluation::doubt_blocks(NodeId id) {
     }
   }
   return {};
+}
+
+/// As results have it: a one-sided bound is none.
+Result<Block> Evaluation::without_one_sided(Block block) {
+  if (std::ranges::none_of(block.data->bounds, [](double e) { return e < 0; })) return block;
+  STITCH_ASSIGN(StorageRef storage, memory_.make(block.dtype, std::ssize(block.data->floats), true));
+  storage->floats = block.data->floats;
+  storage->nonnegative = block.data->nonnegative;
+  std::ranges::transform(block.data->bounds, storage->bounds.begin(), [](double e) { return e < 0 ? unchecked : e; });
+  block.data = std::move(storage);
+  return block;
 }
 
 Status Evaluation::compute_parameter(NodeId id) {

@@ -43,6 +43,7 @@ class Evaluation {
     bool inlined = false;  ///< computed by the chunk inside `root`
     bool done = false;
     bool uniform = false;                     ///< known to have one value everywhere
+    bool may_be_one_sided = false;            ///< the bounds: evaluate_functions.h
     bool in_parts = false;                    ///< a reduction whose parts are evaluations of their own
     NodeId root = -1;                         ///< the node whose evaluation computes this one
     std::vector<bool> reads;                  ///< per operand: whether any of it is demanded
@@ -72,6 +73,7 @@ class Evaluation {
   // plan
   void plan_chunks(const std::vector<std::vector<NodeId>>& users);
   [[nodiscard]] bool can_inline(NodeId id, const std::vector<NodeId>& users);
+  void plan_one_sided(const std::vector<std::vector<NodeId>>& users);
 
   // compute
   Status compute_from(NodeId id);
@@ -87,6 +89,7 @@ class Evaluation {
   Status compute_sort(NodeId id);
   Status round_blocks(NodeId id);
   Status doubt_blocks(NodeId id);
+  Result<Block> without_one_sided(Block block);
   void release(NodeId id);
 
   // evaluate_elementwise.cpp

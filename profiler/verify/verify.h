@@ -63,9 +63,11 @@ struct Verification {
   std::string failure;     ///< of a wrong kernel: which output, element, values, distribution; or the device's finding
   std::uint64_t seed = 0;  ///< inputs can be made again from it
   std::vector<Distribution> distributions;  ///< that were used, in this order (the last one is a failure's)
-  double share = 0;                         ///< of the output elements that were compared, 0 … 1
-  std::int64_t compared = 0;                ///< elements, over all distributions
-  double worst = 0;                         ///< largest |difference| ÷ tolerance seen
+  /// Of the output elements that were compared, 0 … 1. At 0 a correct kernel is one that nothing was found against,
+  /// because the reference says nothing of its results.
+  double share = 0;
+  std::int64_t compared = 0;  ///< elements, over all distributions
+  double worst = 0;           ///< largest |difference| ÷ tolerance seen
   std::optional<emulator::Counters>
       counters;  ///< of one run, of the blocks that were run; of `mixed`, if that is among them
   std::int64_t blocks_run = 0, blocks = 0;  ///< of one run

@@ -188,6 +188,28 @@ TEST_F(ZooEmulated, ABudgetLeavesTheRestAndNoneOnlyPredicts) {
   EXPECT_EQ(zoo({model, "--budget", "2h"}).json()["fragments"]["tuned_before"], 1);
 }
 
+TEST_F(ZooEmulated, WhatCannotBeComparedIsSaidAndNotTunedAgain) {
+  // The bits of what is rounded are not told.
+  const std::string model = folder.write("bits.hlo.txt", R"(HloModule bits
+ENTRY main {
+  x = f32[64] parameter(0)
+  y = f32[64] tanh(x)
+  ROOT z = s32[64] bitcast-convert(y)
+}
+)");
+  EXPECT_EQ(zoo({model, "--effort", "none"}).json()["models"][0]["fragments"]["uncompared"], 0) << "nobody tried";
+  for (const bool again : {false, true}) {
+    const Outcome outcome = zoo({model});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    const json found = outcome.json();
+    EXPECT_EQ(found["fragments"][again ? "tuned_before" : "tuned_now"], 1);
+    EXPECT_EQ(found["fragments"]["left"], 0);
+    EXPECT_EQ(found["models"][0]["fragments"]["tuned"], 1);
+    EXPECT_EQ(found["models"][0]["fragments"]["uncompared"], 1);
+  }
+  EXPECT_THAT(read_file(folder.at("zoo.html")), HasSubstr("1 of 1, 1 not compared"));
+}
+
 TEST_F(ZooEmulated, SaysWhatIsNoModel) {
   EXPECT_THAT(zoo({folder.at("missing")}).out, HasSubstr("no such file or folder"));
   fs::create_directories(folder.at("empty"));

@@ -240,6 +240,41 @@ TEST(VerifySlabsEmulated, ASampleMissesNoSlab) {
   EXPECT_THAT(verification.failure, testing::HasSubstr("were written"));
 }
 
+/// A softmax of scores beside a mask of the type's lowest number, of which half is left in a row.
+Result<Graph> masked_softmax(std::int64_t rows, std::int64_t columns, DType dtype, DType computed) {
+  Builder b;
+  const Dims dims = {rows, columns};
+  const Value kept = b.compare(graph::Comparison::gt, b.parameter(dtype, dims), b.filled(dtype, dims, 0));
+  const Value mask = b.select(kept, b.filled(dtype, dims, 0), b.filled(dtype, dims, -graph::largest_finite(dtype)));
+  const Value x = b.convert(b.binary(Op::add, b.parameter(dtype, dims), mask), computed);
+  const Value e =
+      b.unary(Op::exp, b.binary(Op::subtract, x, b.broadcast(b.reduce(ReduceKind::max, x, {1}), dims, {0})));
+  const Value y = b.binary(Op::divide, e, b.broadcast(b.reduce(ReduceKind::sum, e, {1}), dims, {0}));
+  return b.finish({b.convert(b.select(b.unary(Op::is_nan, y), b.filled(computed, dims, 0), y), dtype)});
+}
+
+TEST(VerifyMasksEmulated, SoftmaxesMaskedByTheLowestNumberAreCompared) {
+  for (const auto& [dtype, computed] :
+       {std::pair{DType::f32, DType::f32}, {DType::bf16, DType::f32}, {DType::f16, DType::f16}}) {
+    const KernelCase each = make_case(masked_softmax(64, 300, dtype, computed));
+    VerifyOptions options;
+    options.distributions = {Distribution::mixed};
+    const Verification verification = verify(each, options);
+    EXPECT_TRUE(verification.correct) << verification.failure << "\n" << each.kernel.source;
+    EXPECT_GT(verification.share, 0.9 * verification.blocks_run / verification.blocks) << to_string(dtype);
+  }
+}
+
+// Of bits that rounding decides the reference says nothing: nothing is found against the kernel, nor for it.
+TEST(VerifyNothingEmulated, OfWhichTheReferenceSaysNothingTheShareIsNone) {
+  Builder b;
+  const Value bits = b.bitcast(b.unary(Op::tanh, b.parameter(DType::f32, {100})), DType::s32);
+  const Verification verification = verify(make_case(b.finish({bits})));
+  EXPECT_TRUE(verification.correct) << verification.failure;
+  EXPECT_EQ(verification.share, 0);
+  EXPECT_EQ(verification.compared, 0);
+}
+
 class VerifyEmulated : public testing::TestWithParam<Example> {};
 
 // The whole grid and a sample of it come to the same verdict, and the sample stands by itself: had it failed and been

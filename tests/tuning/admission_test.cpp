@@ -14,6 +14,13 @@ db::PlanRecord plan(double verified, std::optional<double> measured = {}) {
   return made;
 }
 
+/// Of whose results nothing could be compared.
+db::PlanRecord run_in_vain() {
+  db::PlanRecord made = plan(0);
+  made.provenance.device = "emulated";
+  return made;
+}
+
 profiler::SampleComparison compared(profiler::Comparison verdict) {
   profiler::SampleComparison comparison;
   comparison.verdict = verdict;
@@ -37,6 +44,10 @@ TEST(AdmissionTest, WhoTakesWhosePlace) {
       {"nobody is served", {}, plan(0), {}, Admission::if_vacant},
       {"nobody is served, verified", {}, plan(1), {}, Admission::if_vacant},
       {"predictions do not replace each other", plan(0), plan(0), {}, Admission::challenger},
+      {"what was run replaces a prediction", plan(0), run_in_vain(), {}, Admission::replace},
+      {"and is not replaced by one", run_in_vain(), plan(0), {}, Admission::challenger},
+      {"nor by what was run like it", run_in_vain(), run_in_vain(), {}, Admission::challenger},
+      {"what was run never replaces a verified plan", plan(1), run_in_vain(), {}, Admission::challenger},
       {"a prediction never replaces a verified plan", plan(1), plan(0), {}, Admission::challenger},
       {"verified replaces predicted", plan(0), plan(0.1), {}, Admission::replace},
       {"without measurements the incumbent stays", plan(1), plan(1), {}, Admission::challenger},

@@ -83,7 +83,12 @@ Status RememberingTuner::keep(const TunedFragment& tuned) {
   STITCH_ASSIGN(const db::Lookup before, store_.find_plan(plan.key, {}));
   const AdmissionRuling ruling = rule_on(before.plan, plan, tuned.comparison);
   STITCH_ASSIGN(const db::PutPlan put, store_.put_plan(tuned.bundle, ruling.admission));
-  if (!put.inserted && plan.verified_share > 0) {
+  bool verified = plan.verified_share > 0;
+  if (!put.inserted && compares_nothing(plan)) {
+    STITCH_ASSIGN(const db::PlanRecord stored, store_.get_plan(put.id));
+    verified = stored.verified_share <= 0;
+  }
+  if (!put.inserted && verified) {
     // That it is measured, the measurement in the bundle has said.
     const db::Label label = plan.label == db::Label::measured ? db::Label::predicted : plan.label;
     STITCH_TRY(
@@ -140,7 +145,10 @@ Status RememberingTuner::keep(db::Workload workload) {
 
 bool RememberingTuner::is_settled(const Hash128& fragment) const {
   const auto served = store_.find_plan({fragment, tuner_.target()}, {});
-  return served && served->plan && is_settled(served->plan->verified_share, served->plan->label == db::Label::measured);
+  if (!served || !served->plan) return false;
+  const bool measured = served->plan->label == db::Label::measured;
+  return is_settled(served->plan->verified_share, measured) ||
+         (compares_nothing(*served->plan) && (measured || !tuner_.measures()));
 }
 
 bool RememberingTuner::is_settled(const api::Plan& served) const {

@@ -50,8 +50,8 @@ class RememberingTuner {
   /// Stores the model with its report; fragments without a plan are left out.
   Status keep(db::Workload workload);
 
-  /// Whether tuning the fragment again would find nothing new: its plan is verified, and measured where there is a
-  /// timer.
+  /// Whether tuning the fragment again would find nothing new: its plan is verified, though nothing of its results may
+  /// have been compared, and measured where there is a timer.
   [[nodiscard]] bool is_settled(const Hash128& fragment) const;
   /// Whether tuning the fragment that this plan is served for would find nothing new.
   [[nodiscard]] bool is_settled(const api::Plan& served) const;

@@ -233,6 +233,7 @@ class ZooTuning {
     const api::Plan& plan = *outcome.plan;
     add(row.after, {std::ssize(plan.launches), plan.bytes, plan.predicted_us});
     row.ours += operators;
+    if (verifies() && plan.verified_share <= 0) ++row.uncompared;
     const double measured = static_cast<double>(occurrences) * plan.measured_us.value_or(0);
     if (row.tuned++ == 0 && plan.measured_us) row.measured_us = 0;
     if (row.measured_us && plan.measured_us) {

@@ -24,7 +24,8 @@ Json document_of(const ZooRow& row) {
   json["ours"] = row.ours;
   json["share"] = row.share();
   json["library_calls"] = row.library_calls;
-  json["fragments"] = {{"distinct", row.fragments}, {"tuned", row.tuned}, {"left", row.left}};
+  json["fragments"] = {
+      {"distinct", row.fragments}, {"tuned", row.tuned}, {"uncompared", row.uncompared}, {"left", row.left}};
   json["before"] = document_of(row.before);
   json["after"] = document_of(row.after);
   json["measured_us"] = row.measured_us ? Json(*row.measured_us) : Json(nullptr);
@@ -51,6 +52,8 @@ std::string row_text(const ZooRow& row, std::size_t width) {
                   megabytes(row.after.bytes), known ? megabytes(row.peak_before) : "-",
                   known ? megabytes(row.peak_after) : "-", row.before.predicted_us, row.after.predicted_us);
   if (row.measured_us) text += fmt::format("  measured: {:.1f} us\n", *row.measured_us);
+  if (row.uncompared > 0)
+    text += fmt::format("  not compared: {} fragments, of whose results the reference says nothing\n", row.uncompared);
   if (row.left > 0) text += fmt::format("  left: {} fragments were not reached\n", row.left);
   for (const auto& [op, times] : row.opaque) text += fmt::format("  not ours: {} x{}\n", op, times);
   for (const std::string& failure : row.failures) text += fmt::format("  no plan: {}\n", failure);

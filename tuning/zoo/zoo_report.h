@@ -28,6 +28,7 @@ struct ZooRow {
   std::int64_t library_calls = 0;     ///< dots and convolutions, as often as they run
   std::int64_t fragments = 0;         ///< distinct
   std::int64_t tuned = 0;             ///< of them, with a plan
+  std::int64_t uncompared = 0;        ///< of those tuned, that the reference says nothing of: no result was compared
   std::int64_t left = 0;              ///< of them, that the time did not suffice for
   ZooFigures before;                  ///< operator by operator
   ZooFigures after;                   ///< by our plans; what has none runs operator by operator
