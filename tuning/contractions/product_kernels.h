@@ -23,6 +23,8 @@ struct ProductKernels {
     std::int64_t dram_bytes = 0;
     std::string description;  ///< problem and instruction
     std::string runs;         ///< the schedule in words
+    /// Bytes of a thread that may be spilled without being missed: around what stands behind the loop, once a tile.
+    int idle_spills = 0;
     std::function<Result<codegen::GeneratedKernel>(const codegen::GenerateOptions&)> generate;
     std::function<profiler::Execution()> execution;
   };

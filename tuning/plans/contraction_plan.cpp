@@ -55,7 +55,8 @@ class ContractionMaker {
     std::iota(places.begin(), places.end(), 0);
     std::vector<ProductTrial> ahead = trials_->build_all(places);
     tuned_.seconds.codegen += building.seconds();
-    std::ranges::stable_sort(ahead, {}, &ProductTrial::spills);
+    std::ranges::stable_sort(
+        ahead, {}, [&](const ProductTrial& trial) { return trial.spills(trials_->ranked(trial.place).idle_spills); });
     return ahead;
   }
 

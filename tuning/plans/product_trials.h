@@ -21,7 +21,8 @@ struct ProductTrial {
   std::shared_ptr<const BuiltKernel> built;  ///< null when it did not get that far
   std::optional<Error> failure;
 
-  [[nodiscard]] bool spills() const { return built && built->compiled.resources.spill_store_bytes > 0; }
+  /// Whether the compiler kept more than `idle` bytes of a thread in memory.
+  [[nodiscard]] bool spills(int idle) const { return built && built->compiled.resources.spill_store_bytes > idle; }
 };
 
 /// Takes the schedules of a product through the steps, each by itself: build, then verify, then measure. Only a trial
