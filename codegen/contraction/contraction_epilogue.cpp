@@ -43,8 +43,9 @@ class EpiloguePrinter {
       STITCH_ASSIGN(const ItemId item, item_of(reduction.operand, operand_of(reduction)));
       combined.push_back(item);
     }
-    for (std::size_t r = 0; r < problem_.results.size(); ++r) {
-      STITCH_ASSIGN(const ItemId item, item_of(problem_.results[r], problem_.graph->results()[r]));
+    const std::span<const kernel::ContractionResult> stored = kernel::results_of(problem_);
+    for (std::size_t r = 0; r < stored.size(); ++r) {
+      STITCH_ASSIGN(const ItemId item, item_of(stored[r], problem_.graph->results()[r]));
       results.push_back(item);
     }
     std::vector<ItemId> roots = combined;

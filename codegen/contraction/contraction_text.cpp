@@ -107,9 +107,10 @@ void print_write(Writer& out, const ContractionProblem& problem, std::size_t fir
   const bool along_rows = kernel::widest_access(problem).along_rows;
   out.open("const auto write = [&](int row, int column, const {}* sums)", compute_type(problem.accumulator));
   out.line("if (row >= {} || column >= {}) return;", problem.rows, problem.columns);
-  for (std::size_t r = 0; r < problem.results.size(); ++r) {
-    if (problem.results[r].of_rows) continue;
-    print_store(out, problem.results[r], epilogue_of(problem, r), first + r, along_rows, strips, store);
+  const std::span<const kernel::ContractionResult> results = kernel::results_of(problem);
+  for (std::size_t r = 0; r < results.size(); ++r) {
+    if (results[r].of_rows) continue;
+    print_store(out, results[r], epilogue_of(problem, r), first + r, along_rows, strips, store);
   }
   out.set_depth(out.depth() - 1);
   out.line("}};");
@@ -339,7 +340,7 @@ std::string members_of(const ContractionEpilogue& epilogue, const ContractionPro
 }
 
 std::string epilogue_of(const ContractionProblem& part, std::size_t result) {
-  return part.results.size() == 1 ? "epilogue" : fmt::format("epilogue{}", result);
+  return part.results.empty() ? "epilogue" : fmt::format("epilogue{}", result);
 }
 
 std::string epilogue_name(const ContractionProblem& problem, std::size_t part) {
@@ -353,7 +354,7 @@ void print_row_results(Writer& out, const ContractionProblem& part, std::span<co
   out.open("for (int own = static_cast<int>(threadIdx.x); own < {}; own += {})", block_rows, threads);
   out.line("const int row = block_row + own;");
   out.line("if (row >= {}) break;", part.rows);
-  for (std::size_t r = 0; r < part.results.size(); ++r) {
+  for (std::size_t r = 0; r < part.results.size(); ++r) {  // there are several: one has columns
     const kernel::ContractionResult& result = part.results[r];
     if (!result.of_rows) continue;
     out.line("const {} {}{{{}}};", epilogues[r].name, epilogue_of(part, r), members_of(epilogues[r], part));
@@ -379,14 +380,15 @@ void print_results(Writer& out, const ContractionProblem& problem, const kernel:
   for (std::size_t p = 0; p < kernel::parts_of(problem).size(); ++p) {
     const ContractionProblem& part = kernel::parts_of(problem)[p];
     if (several) out.open("if (member == {})", p);
-    for (std::size_t r = 0; r < part.results.size(); ++r) {
-      if (part.results[r].of_rows) continue;
+    const std::span<const kernel::ContractionResult> results = kernel::results_of(part);
+    for (std::size_t r = 0; r < results.size(); ++r) {
+      if (results[r].of_rows) continue;
       out.line("const {} {}{{{}}};", epilogues[number + r].name, epilogue_of(part, r),
                members_of(epilogues[number + r], part));
     }
     const int store = kernel::store_of(part, schedule);
     print_write(out, part, number, strips, store);
-    number += part.results.size();
+    number += results.size();
     out.line("store_results<{}, {}, {}, {}, {}>({}, strip, block_row + warp_row, {}, write);", schedule.warp_columns,
              strips.columns, strips.pitch, store, kernel::widest_access(part).along_rows, cores, column);
     if (several) out.close();

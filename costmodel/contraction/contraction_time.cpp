@@ -270,7 +270,7 @@ class Pricing {
     const double results = static_cast<double>(s_.block_rows) * s_.block_columns;
     const double strips = 2 * results * graph::byte_size(p_.accumulator) / d_.shared_bytes_per_clock;
     double stored = 0;  // of several products a tile is of one
-    for (const kernel::ContractionResult& result : p_.results)
+    for (const kernel::ContractionResult& result : kernel::results_of(p_))
       stored += result.of_rows ? 0 : results * graph::byte_size(result.dtype) / c_.alone_bytes_per_clock;
     const double issued =
         results / 32 / schedulers / std::max(0.5, std::min(1.0, shape_.warps * x / schedulers * c_.warp_issue));
@@ -429,7 +429,7 @@ double rows_apart_us(const ContractionProblem& problem, const graph::Graph& prod
   // What the product leaves is read; it has written that one of the results already, where it is one.
   const double left = static_cast<double>(product.type(product.results()[0]).bytes());
   const double results = result_bytes(problem);
-  const double written = problem.results.size() == 1 ? results : std::max(0.0, results - left);
+  const double written = problem.results.empty() ? results : std::max(0.0, results - left);
   return launch_time(device, constants) + (left + written) / device.copy_bandwidth() * 1e6;
 }
 

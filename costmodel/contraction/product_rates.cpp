@@ -120,7 +120,7 @@ double epilogue_reads(const ContractionProblem& problem) {
 double result_bytes(const ContractionProblem& problem) {
   double bytes = 0;
   for (const ContractionProblem& part : kernel::parts_of(problem)) {
-    for (const kernel::ContractionResult& result : part.results) {
+    for (const kernel::ContractionResult& result : kernel::results_of(part)) {
       const double columns = result.of_rows ? 1 : static_cast<double>(part.columns);
       bytes += static_cast<double>(part.batch) * part.rows * columns * graph::byte_size(result.dtype);
     }

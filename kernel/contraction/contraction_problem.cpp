@@ -33,16 +33,18 @@ Result<NodeId> only_root(const Graph& graph) {
 /// Where each of the graph's results is stored.
 Status find_results(ContractionProblem& problem, const graph::StridedView& sums) {
   const Graph& graph = *problem.graph;
+  std::vector<ContractionResult> results;
   for (const Value value : graph.results()) {
     STITCH_ASSIGN(const auto path, path_from_root(graph, problem.root, value.node));
     STITCH_ASSIGN(ContractionResult result, result_of(graph, sums, path, problem));
-    problem.results.push_back(std::move(result));
+    results.push_back(std::move(result));
   }
-  const auto first = std::ranges::find(problem.results, false, &ContractionResult::of_rows);
-  if (first == problem.results.end())
+  const auto first = std::ranges::find(results, false, &ContractionResult::of_rows);
+  if (first == results.end())
     return make_error(ErrorKind::unsupported, "no result has the columns of the {}",
                       to_string(graph.node(problem.root).op));
   problem.result = *first;
+  if (results.size() > 1) problem.results = std::move(results);
   return {};
 }
 
@@ -170,9 +172,14 @@ ContractionProblem turned(ContractionProblem problem) {
   return problem;
 }
 
+std::span<const ContractionResult> results_of(const ContractionProblem& part) {
+  if (part.results.empty()) return {&part.result, 1};
+  return part.results;
+}
+
 ResultAccess widest_access(const ContractionProblem& part) {
   ResultAccess access = widest_access(part.result);
-  for (const ContractionResult& result : part.results) {
+  for (const ContractionResult& result : results_of(part)) {
     if (result.of_rows) continue;
     const ResultAccess other = widest_access(result);
     access.elements = other.along_rows == access.along_rows ? std::min(access.elements, other.elements) : 1;
@@ -181,10 +188,10 @@ ResultAccess widest_access(const ContractionProblem& part) {
 }
 
 std::int64_t results_of_element(const ContractionProblem& part) {
-  return std::ranges::count(part.results, false, &ContractionResult::of_rows);
+  return std::ranges::count(results_of(part), false, &ContractionResult::of_rows);
 }
 std::int64_t results_of_row(const ContractionProblem& part) {
-  return std::ssize(part.results) - results_of_element(part);
+  return std::ssize(results_of(part)) - results_of_element(part);
 }
 
 ResultAccess widest_access(const ContractionResult& result) {
@@ -206,7 +213,7 @@ std::string to_string(const ContractionProblem& problem) {
   std::string columns, results;
   for (const ContractionProblem& part : parts_of(problem)) {
     columns += fmt::format("{}{}", columns.empty() ? "" : "+", part.columns);
-    for (const ContractionResult& result : part.results)
+    for (const ContractionResult& result : results_of(part))
       results += fmt::format("{}{}", results.empty() ? "" : ", ", to_string(result.dtype));
   }
   return fmt::format("{} {}{}×{}·{} → {}{}", to_string(problem.left.dtype),

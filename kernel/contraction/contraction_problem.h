@@ -53,7 +53,7 @@ struct ContractionProblem {
   std::int64_t batch = 1, rows = 0, columns = 0, contracted = 0;
   ContractionOperand left, right;
   ContractionResult result;                  ///< the first that has all rows and columns
-  std::vector<ContractionResult> results;    ///< of one product: all of the graph's, in their order
+  std::vector<ContractionResult> results;    ///< of one product that has several: all, in the graph's order; else empty
   std::vector<RowReduction> row_reductions;  ///< ascending by node; not empty: blocks share rows
   graph::DType accumulator = graph::DType::f32;
   /// All that the kernel computes: its parameters are the kernel's arguments, `root` multiplies, what follows it up to
@@ -98,7 +98,9 @@ struct ResultAccess {
   bool along_rows = false;
 };
 ResultAccess widest_access(const ContractionResult& result);
-/// By which all results of one product can be stored that have rows and columns.
+/// The results of one product, in the graph's order.
+std::span<const ContractionResult> results_of(const ContractionProblem& part);
+/// By which all of them can be stored that have rows and columns.
 ResultAccess widest_access(const ContractionProblem& part);
 /// What is stored of it for each row and column, and besides for each row.
 std::int64_t results_of_element(const ContractionProblem& part);

@@ -167,7 +167,7 @@ def call(name, *arguments):
 path, server = sys.argv[1:]
 random = numpy.random.default_rng(3)
 arrays = [random.standard_normal(shape, "float32") for shape in ((8, 16), (16, 24), (24,))]
-program = stitch.program(path, device="cuda", improve=False, deadline_ms=600_000, server=server)
+program = stitch.program(path, device="cuda", improve=False, deadline_ms=600_000, server=server, products="library")
 assert program.info["can_launch"] and program.info["library"].startswith("cuBLASLt"), program.info
 z = arrays[0].astype("f8") @ arrays[1].astype("f8") + arrays[2]
 by_host = program.run(*arrays)

@@ -49,6 +49,13 @@ inline KernelCase case_of(const kernel::ContractionProblem& problem, const kerne
   return made;
 }
 
+inline void expect_problem_right(const kernel::ContractionProblem& problem,
+                                 const kernel::ContractionSchedule& schedule) {
+  SCOPED_TRACE(to_string(problem) + "\n" + to_string(schedule));
+  const KernelCase each = case_of(problem, schedule);
+  expect_right(each, problem.graph->constraints.any() ? fine_inputs_of(*each.graph) : inputs_of(*each.graph));
+}
+
 inline kernel::ContractionProblem derived(const Result<graph::Graph>& graph) {
   if (!graph) throw std::runtime_error(graph.error().message);
   auto problem = kernel::derive_contraction(*graph);

@@ -17,12 +17,6 @@ using kernel::ContractionSchedule;
 
 constexpr auto f16 = DType::f16, bf16 = DType::bf16, f32 = DType::f32;
 
-void expect_problem_right(const ContractionProblem& problem, const ContractionSchedule& schedule) {
-  SCOPED_TRACE(to_string(problem) + "\n" + to_string(schedule));
-  const KernelCase each = case_of(problem, schedule);
-  expect_right(each, problem.graph->constraints.any() ? fine_inputs_of(*each.graph) : inputs_of(*each.graph));
-}
-
 class MergedEmulated : public testing::TestWithParam<MergedMatmuls> {};
 
 TEST_P(MergedEmulated, AreRight) {

@@ -17,12 +17,6 @@ using kernel::ContractionSchedule;
 
 constexpr auto f16 = DType::f16, bf16 = DType::bf16, f32 = DType::f32;
 
-void expect_problem_right(const ContractionProblem& problem, const ContractionSchedule& schedule) {
-  SCOPED_TRACE(to_string(problem) + "\n" + to_string(schedule));
-  const KernelCase each = case_of(problem, schedule);
-  expect_right(each, inputs_of(*each.graph));
-}
-
 class RowsEmulated : public testing::TestWithParam<NormedMatmul> {};
 
 TEST_P(RowsEmulated, AreRight) {

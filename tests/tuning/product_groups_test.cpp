@@ -157,16 +157,6 @@ auto heads(DType dtype) -> import::Imported {
   return model;
 }
 
-Result<std::unique_ptr<Tuner>> tuner_for(profiler::Device& device, ProductsBy by, bool compiles = true) {
-  static SystemClock clock;
-  static RealFileSystem files;
-  TunerOptions options;
-  options.products = by;
-  options.compiles = compiles;
-  options.verify.distributions.resize(1);
-  return Tuner::create(options, device, nullptr, files, clock);
-}
-
 TEST(ProductGroupsEmulated, AreTunedLikeAnyFragment) {
   BreakingDevice device;
   device.breaks = [](const std::string&) { return false; };

@@ -95,16 +95,6 @@ TEST(RowGroups, AreOfOneProductEach) {
 
 // ---- by a tuner
 
-Result<std::unique_ptr<Tuner>> tuner_for(profiler::Device& device, ProductsBy by, bool compiles = true) {
-  static SystemClock clock;
-  static RealFileSystem files;
-  TunerOptions options;
-  options.products = by;
-  options.compiles = compiles;
-  options.verify.distributions.resize(1);
-  return Tuner::create(options, device, nullptr, files, clock);
-}
-
 /// A layer that adds to its residual stream, whose norm is multiplied again.
 import::Imported layer(DType dtype, std::int64_t rows){Builder b;
 const Value x = b.binary(Op::add, multiplied(b, stream(b, dtype, rows), dtype), stream(b, dtype, rows));

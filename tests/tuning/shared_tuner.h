@@ -22,6 +22,16 @@ inline Tuner& shared_tuner(profiler::Device& device) {
   EXPECT_TRUE(tuner.ok()) << (tuner ? "" : tuner.error().message);
   return **tuner;
 }
+/// A tuner of one's own, whose programs have products by these. `compiles`: else it only explores.
+inline Result<std::unique_ptr<Tuner>> tuner_for(profiler::Device& device, ProductsBy by, bool compiles = true) {
+  static SystemClock clock;
+  static RealFileSystem files;
+  TunerOptions options;
+  options.products = by;
+  options.compiles = compiles;
+  options.verify.distributions.resize(1);
+  return Tuner::create(options, device, nullptr, files, clock);
+}
 inline profiler::Device& shared_device() {
   static profiler::EmulatedDevice device;
   return device;

@@ -100,7 +100,7 @@ bool Tuner::computes_product(const graph::Graph& call, std::optional<ProductsBy>
   const auto kernels = product_kernels(call, context_->device, 1);
   if (!kernels || !is_taken(*kernels, call, by)) return false;
   const auto problem = product_of(call);
-  if (!problem || (problem->members.empty() && problem->results.size() == 1 && problem->row_reductions.empty()))
+  if (!problem || (problem->members.empty() && problem->results.empty() && problem->row_reductions.empty()))
     return true;
   const auto apart = us_apart(call, by, context_->device);
   return apart && kernels->best.front().predicted_us < *apart;
