@@ -40,7 +40,7 @@ class RowPrinter {
     }
     out_.line("f32* const totals = parts + {};", reductions_ * s_.block_rows * (across_ + turns * shares));
     if (epilogues_.carried) print_carried(*epilogues_.carried);
-    for (int level = 0; level < kernel::row_levels(problem_); ++level) print_level(level);
+    for (int level = 0; level < kernel::row_levels(problem_.row_reductions); ++level) print_level(level);
     print_row_results(out_, problem_, epilogues_.results, s_.block_rows, threads_);
     if (s_.tensor_copies && shares > 0) out_.line("++turn;");
   }
@@ -102,7 +102,8 @@ class RowPrinter {
                 s_.row_blocks, s_.block_rows, threads_, parts(i), shares(i), s_.row_blocks);
     });
     if (!s_.tensor_copies) return out_.line("cluster_barrier();");
-    const std::string barrier = fmt::format("row_barriers + (turn % 2 * {} + {})", kernel::row_levels(problem_), level);
+    const std::string barrier =
+        fmt::format("row_barriers + (turn % 2 * {} + {})", kernel::row_levels(problem_.row_reductions), level);
     out_.line("tell_of_row_parts<{}>({});", s_.row_blocks, barrier);
     out_.line("await_row_parts({}, turn / 2 % 2);", barrier);
   }
@@ -157,7 +158,7 @@ void print_row_begin(Writer& out, const ContractionSchedule& schedule) {
 void print_row_barriers(Writer& out, const ContractionProblem& problem, const ContractionSchedule& schedule) {
   if (schedule.row_blocks == 1) return;
   const kernel::ContractionShape shape = kernel::shape_of(problem, schedule);
-  const int count = 2 * kernel::row_levels(problem);
+  const int count = 2 * kernel::row_levels(problem.row_reductions);
   const std::int64_t at = shape.rows_at + kernel::row_bytes(problem, schedule) - std::int64_t{8} * count;
   out.line("u64* const row_barriers = reinterpret_cast<u64*>(shared + {});", at);
   out.line("begin_row_barriers<{}, {}>(row_barriers);", count, shape.warps * schedule.row_blocks);

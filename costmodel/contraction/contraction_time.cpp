@@ -287,7 +287,7 @@ class Pricing {
   /// they combine.
   [[nodiscard]] double row_exchange_cycles() const {
     const double cluster = s_.row_blocks > 1 ? 3 * d_.cluster_latency : 0;
-    return kernel::row_levels(p_) * (3 * d_.block_barrier_cycles + 2 * d_.shared_latency + cluster);
+    return kernel::row_levels(p_.row_reductions) * (3 * d_.block_barrier_cycles + 2 * d_.shared_latency + cluster);
   }
 
   /// `last`: nothing of another round hides what these blocks begin and end with.

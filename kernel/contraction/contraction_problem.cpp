@@ -5,9 +5,7 @@
 #include "graph/canonical.h"
 #include "graph/codec/codec.h"
 #include "graph/subgraph.h"
-#include "kernel/contraction/contraction_results.h"
 #include "kernel/contraction/contraction_sides.h"
-#include "kernel/contraction/row_reductions.h"
 #include "kernel/structure/kernel_graph.h"
 
 namespace stitch::kernel {
@@ -30,13 +28,17 @@ Result<NodeId> only_root(const Graph& graph) {
   return root;
 }
 
+ContractionExtents extents_of(const ContractionProblem& problem) {
+  return {problem.batch, problem.rows, problem.columns};
+}
+
 /// Where each of the graph's results is stored.
 Status find_results(ContractionProblem& problem, const graph::StridedView& sums) {
   const Graph& graph = *problem.graph;
   std::vector<ContractionResult> results;
   for (const Value value : graph.results()) {
     STITCH_ASSIGN(const auto path, path_from_root(graph, problem.root, value.node));
-    STITCH_ASSIGN(ContractionResult result, result_of(graph, sums, path, problem));
+    STITCH_ASSIGN(ContractionResult result, result_of(graph, sums, path, problem.root, extents_of(problem)));
     results.push_back(std::move(result));
   }
   const auto first = std::ranges::find(results, false, &ContractionResult::of_rows);
@@ -51,7 +53,8 @@ Status find_results(ContractionProblem& problem, const graph::StridedView& sums)
 /// With what stands behind the root.
 Result<ContractionProblem> completed(ContractionProblem problem, const graph::StridedView& sums) {
   STITCH_TRY(find_results(problem, sums));
-  STITCH_ASSIGN(problem.row_reductions, row_reductions_of(problem, sums));
+  STITCH_ASSIGN(problem.row_reductions,
+                row_reductions_of(*problem.graph, problem.root, extents_of(problem), problem.accumulator, sums));
   return problem;
 }
 
@@ -162,6 +165,11 @@ Result<ContractionProblem> contraction_of(const Graph& graph, const graph::Libra
   STITCH_ASSIGN(Graph part, graph::subgraph(graph, sources, {call.result}));
   auto problem = derive_contraction(std::move(part));
   return problem ? std::move(problem) : problem.error().within(call.description);
+}
+
+Result<Graph> without_rows(const ContractionProblem& problem) {
+  STITCH_ASSIGN(const Value last, value_before_rows(*problem.graph, problem.root, problem.row_reductions));
+  return graph::part_of(*problem.graph, last);
 }
 
 ContractionProblem turned(ContractionProblem problem) {

@@ -11,6 +11,8 @@
 #include "graph/calls/library_call.h"
 #include "graph/graph.h"
 #include "kernel/contraction/contraction_operand.h"
+#include "kernel/contraction/contraction_results.h"
+#include "kernel/contraction/row_reductions.h"
 
 // What a matmul-class kernel computes, without anything of how: for every batch b, row m and column n
 //
@@ -29,25 +31,6 @@
 // codegen/contraction prints it.
 
 namespace stitch::kernel {
-
-/// Where a result's elements are stored. They are dense, each exactly once.
-struct ContractionResult {
-  graph::DType dtype = graph::DType::f32;
-  ContractionDigits batch, rows, columns;
-  bool of_rows = false;  ///< one element for each row: made of what rows are combined to
-
-  bool operator==(const ContractionResult&) const = default;
-};
-
-/// What a row's values are combined to, all columns of it (row_reductions.h).
-struct RowReduction {
-  graph::NodeId node = -1;
-  graph::ReduceKind kind = graph::ReduceKind::sum;
-  int level = 0;              ///< reductions that it waits for, one after another
-  ContractionResult operand;  ///< where the values would lie if they were stored
-
-  bool operator==(const RowReduction&) const = default;
-};
 
 struct ContractionProblem {
   std::int64_t batch = 1, rows = 0, columns = 0, contracted = 0;
@@ -83,6 +66,10 @@ Result<ContractionProblem> derive_contraction(graph::Graph graph);
 /// The part of `graph` that `call` computes, as a problem. Its parameters are the call's distinct operands, in order.
 /// Errors: those above.
 Result<ContractionProblem> contraction_of(const graph::Graph& graph, const graph::LibraryCall& call);
+
+/// Of a problem with reductions over rows, or several results: the product up to the last value that all of these are
+/// made of, which a kernel would store that leaves the rest to another one.
+Result<graph::Graph> without_rows(const ContractionProblem& problem);
 
 /// The same, seen from the other side: left and right, rows and columns exchanged.
 ContractionProblem turned(ContractionProblem problem);

@@ -83,8 +83,8 @@ std::int64_t elements_of(const ContractionDigits& digits) {
 
 }  // namespace
 
-Result<ContractionResult> result_of(const Graph& graph, StridedView view, std::span<const NodeId> path,
-                                    const ContractionProblem& problem) {
+Result<ContractionResult> result_of(const Graph& graph, StridedView view, std::span<const NodeId> path, NodeId root,
+                                    const ContractionExtents& extents) {
   ContractionResult result;
   for (const NodeId id : path) {
     const Node& node = graph.node(id);
@@ -92,7 +92,7 @@ Result<ContractionResult> result_of(const Graph& graph, StridedView view, std::s
     const std::optional<StridedView> next = behind(view, node);
     if (!next) {
       return make_error(ErrorKind::unsupported, "{} '{}' behind a {} is neither element-wise nor a layout",
-                        to_string(node.op), node.name, to_string(graph.node(problem.root).op));
+                        to_string(node.op), node.name, to_string(graph.node(root).op));
     }
     view = *next;
     result.of_rows |= node.op == Op::reduce;
@@ -107,15 +107,15 @@ Result<ContractionResult> result_of(const Graph& graph, StridedView view, std::s
     }
   }
   std::ranges::sort(digits, [](const StoredDigit& a, const StoredDigit& b) { return a.step > b.step; });
-  result.dtype = graph.node(path.empty() ? problem.root : path.back()).type().dtype;
+  result.dtype = graph.node(path.empty() ? root : path.back()).type().dtype;
   if (stride == 0) return result;
-  const std::int64_t plane = problem.rows * problem.columns;
-  STITCH_ASSIGN(result.columns, stored_digits(digits, 1, problem.columns));
-  STITCH_ASSIGN(result.rows, stored_digits(digits, problem.columns, plane));
-  STITCH_ASSIGN(result.batch, stored_digits(digits, plane, plane * problem.batch));
+  const std::int64_t plane = extents.rows * extents.columns;
+  STITCH_ASSIGN(result.columns, stored_digits(digits, 1, extents.columns));
+  STITCH_ASSIGN(result.rows, stored_digits(digits, extents.columns, plane));
+  STITCH_ASSIGN(result.batch, stored_digits(digits, plane, plane * extents.batch));
   const bool whole_rows =
-      result.columns.empty() && elements_of(result.rows) == problem.rows && elements_of(result.batch) == problem.batch;
-  if (result.of_rows && (!whole_rows || problem.columns < 2))
+      result.columns.empty() && elements_of(result.rows) == extents.rows && elements_of(result.batch) == extents.batch;
+  if (result.of_rows && (!whole_rows || extents.columns < 2))
     return make_error(ErrorKind::unsupported, "a result of what is no whole row");
   return result;
 }

@@ -1,16 +1,33 @@
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <vector>
 
 #include "base/result.h"
-#include "kernel/contraction/contraction_problem.h"
+#include "graph/graph.h"
+#include "graph/strided_view.h"
+#include "kernel/contraction/contraction_operand.h"
 
 // How values behind a contraction's root lie, by batch, row and column of the product. Of gelu(x·w) reshaped to
 // [batch, heads, rows, width] the columns are heads and width, and an element of them is where the reshapes and
 // transposes on the way from the root say.
 
 namespace stitch::kernel {
+
+/// Of a product: each of any number of dimensions, joined.
+struct ContractionExtents {
+  std::int64_t batch = 1, rows = 0, columns = 0;
+};
+
+/// Where a result's elements are stored. They are dense, each exactly once.
+struct ContractionResult {
+  graph::DType dtype = graph::DType::f32;
+  ContractionDigits batch, rows, columns;
+  bool of_rows = false;  ///< one element for each row: made of what rows are combined to
+
+  bool operator==(const ContractionResult&) const = default;
+};
 
 /// The nodes from behind the root to `value`, each an operand of the next; element-wise operators, transposes and
 /// reshapes where there is such a way. Error: unsupported (the value does not depend on the root).
@@ -20,6 +37,7 @@ Result<std::vector<graph::NodeId>> path_from_root(const graph::Graph& graph, gra
 /// it. Behind reductions over whole rows it is of rows. Errors: unsupported (a node on the way is none of these,
 /// element-wise or a layout; a layout that joins parts of rows and columns).
 Result<ContractionResult> result_of(const graph::Graph& graph, graph::StridedView view,
-                                    std::span<const graph::NodeId> path, const ContractionProblem& problem);
+                                    std::span<const graph::NodeId> path, graph::NodeId root,
+                                    const ContractionExtents& extents);
 
 }  // namespace stitch::kernel

@@ -43,7 +43,8 @@ std::vector<std::int64_t> first_tiles(const ContractionProblem& problem, const C
 std::int64_t row_bytes(const ContractionProblem& problem, const ContractionSchedule& s) {
   const std::int64_t across = s.block_columns / s.warp_columns, turns = s.tensor_copies ? 2 : 1;
   const std::int64_t shares = s.row_blocks > 1 ? turns * s.row_blocks : 0;
-  const std::int64_t barriers = s.row_blocks > 1 && s.tensor_copies ? turns * row_levels(problem) * 8 : 0;
+  const std::int64_t barriers =
+      s.row_blocks > 1 && s.tensor_copies ? turns * row_levels(problem.row_reductions) * 8 : 0;
   return std::ssize(problem.row_reductions) * s.block_rows * (across + shares + 1) * 4 + barriers;
 }
 

@@ -2,9 +2,6 @@
 
 #include <algorithm>
 
-#include "graph/subgraph.h"
-#include "kernel/contraction/contraction_results.h"
-
 namespace stitch::kernel {
 namespace {
 
@@ -48,13 +45,13 @@ Error unsupported(const Node& node, fmt::format_string<Arguments...> format, Arg
 
 }  // namespace
 
-Result<std::vector<RowReduction>> row_reductions_of(const ContractionProblem& problem, const graph::StridedView& sums) {
-  const Graph& graph = *problem.graph;
+Result<std::vector<RowReduction>> row_reductions_of(const Graph& graph, NodeId root, const ContractionExtents& extents,
+                                                    graph::DType accumulator, const graph::StridedView& sums) {
   const std::vector<bool> needed = needed_nodes(graph);
   std::vector<int> level(graph.size(), -1);  // of reductions that a node depends on; −1: it does not depend on the root
-  level[problem.root] = 0;
+  level[root] = 0;
   std::vector<RowReduction> reductions;
-  for (NodeId id = problem.root + 1; id < graph.size(); ++id) {
+  for (NodeId id = root + 1; id < graph.size(); ++id) {
     const Node& node = graph.node(id);
     for (const Value operand : node.operands) level[id] = std::max(level[id], level[operand.node]);
     if (!needed[id] || level[id] < 0 || node.op != Op::reduce) continue;
@@ -64,32 +61,31 @@ Result<std::vector<RowReduction>> row_reductions_of(const ContractionProblem& pr
     // Tiles differ with the number of rows, and the order of a row's additions with them.
     if (graph.constraints.batch_invariant) return unsupported(node, "combines rows in tiles' order");
     const graph::DType dtype = node.type().dtype;
-    if (!graph::is_floating(dtype) || dtype == graph::DType::f64 || problem.accumulator != graph::DType::f32)
+    if (!graph::is_floating(dtype) || dtype == graph::DType::f64 || accumulator != graph::DType::f32)
       return unsupported(node, "combines rows of {}", to_string(dtype));
-    STITCH_ASSIGN(const auto path, path_from_root(graph, problem.root, node.operands[0].node));
-    STITCH_ASSIGN(reduction.operand, result_of(graph, sums, path, problem));
+    STITCH_ASSIGN(const auto path, path_from_root(graph, root, node.operands[0].node));
+    STITCH_ASSIGN(reduction.operand, result_of(graph, sums, path, root, extents));
     const Dims& dims = graph.type(node.operands[0]).dims;
     const bool whole_rows = within(reduction.operand.columns, dims, attributes.dimensions, true) &&
                             within(reduction.operand.rows, dims, attributes.dimensions, false) &&
                             within(reduction.operand.batch, dims, attributes.dimensions, false);
-    if (!whole_rows || problem.columns < 2) return unsupported(node, "combines anything but whole rows");
+    if (!whole_rows || extents.columns < 2) return unsupported(node, "combines anything but whole rows");
     reductions.push_back(std::move(reduction));
   }
   return reductions;
 }
 
-int row_levels(const ContractionProblem& problem) {
+int row_levels(std::span<const RowReduction> reductions) {
   int levels = 0;
-  for (const RowReduction& reduction : problem.row_reductions) levels = std::max(levels, reduction.level + 1);
+  for (const RowReduction& reduction : reductions) levels = std::max(levels, reduction.level + 1);
   return levels;
 }
 
-Result<Graph> without_rows(const ContractionProblem& problem) {
-  const Graph& graph = *problem.graph;
+Result<Value> value_before_rows(const Graph& graph, NodeId root, std::span<const RowReduction> reductions) {
   std::vector<NodeId> common;
   bool first = true;
   const auto meet = [&](NodeId value) -> Status {
-    STITCH_ASSIGN(std::vector<NodeId> path, path_from_root(graph, problem.root, value));
+    STITCH_ASSIGN(std::vector<NodeId> path, path_from_root(graph, root, value));
     if (first) common = path;
     first = false;
     const auto [end, unused] = std::ranges::mismatch(common, path);
@@ -97,9 +93,8 @@ Result<Graph> without_rows(const ContractionProblem& problem) {
     return {};
   };
   for (const Value result : graph.results()) STITCH_TRY(meet(result.node));
-  for (const RowReduction& reduction : problem.row_reductions)
-    STITCH_TRY(meet(graph.node(reduction.node).operands[0].node));
-  return graph::part_of(graph, {common.empty() ? problem.root : common.back(), 0});
+  for (const RowReduction& reduction : reductions) STITCH_TRY(meet(graph.node(reduction.node).operands[0].node));
+  return Value{common.empty() ? root : common.back(), 0};
 }
 
 }  // namespace stitch::kernel

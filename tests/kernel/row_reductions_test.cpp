@@ -36,7 +36,7 @@ TEST(RowReductions, AreFoundWithTheirLevels) {
   ASSERT_EQ(problem->row_reductions.size(), 2U);
   EXPECT_EQ(problem->row_reductions[0].level, 0);
   EXPECT_EQ(problem->row_reductions[1].level, 1);
-  EXPECT_EQ(row_levels(*problem), 2);
+  EXPECT_EQ(row_levels(problem->row_reductions), 2);
   EXPECT_EQ(problem->rows, 48);
   ASSERT_EQ(problem->results.size(), 2U);
   EXPECT_EQ(problem->results[1], problem->result);
