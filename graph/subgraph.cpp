@@ -36,14 +36,19 @@ Result<Graph> subgraph(const Graph& graph, const std::vector<Value>& sources, co
   return part;
 }
 
-Result<Graph> part_of(const Graph& graph, Value result) {
+std::vector<bool> needed_for(const Graph& graph, std::span<const Value> wanted) {
   std::vector<bool> needed(graph.size(), false);
-  needed[result.node] = true;
-  std::vector<Value> sources;
+  for (const Value value : wanted) needed[value.node] = true;
   for (NodeId id = graph.size(); id-- > 0;) {
     if (!needed[id]) continue;
     for (const Value operand : graph.node(id).operands) needed[operand.node] = true;
   }
+  return needed;
+}
+
+Result<Graph> part_of(const Graph& graph, Value result) {
+  const std::vector<bool> needed = needed_for(graph, {&result, 1});
+  std::vector<Value> sources;
   for (const NodeId id : graph.parameters()) {
     if (needed[id]) sources.push_back({id, 0});
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "base/result.h"
@@ -11,6 +12,9 @@ namespace stitch::graph {
 /// their order, its results what is wanted, under the graph's constraints. Error: internal, when something wanted needs
 /// a parameter that is no source.
 Result<Graph> subgraph(const Graph& graph, const std::vector<Value>& sources, const std::vector<Value>& wanted);
+
+/// By node, whether computing some of these values takes it.
+std::vector<bool> needed_for(const Graph& graph, std::span<const Value> wanted);
 
 /// What leads to one of a graph's results, with the parameters that it needs, in their order.
 Result<Graph> part_of(const Graph& graph, Value result);

@@ -41,12 +41,12 @@ class AttentionPrinter {
 
   Result<GeneratedKernel> print() {
     STITCH_ASSIGN(const ContractionEpilogue score, print_epilogue(p_.scores, "Score", true));
-    STITCH_ASSIGN(const ContractionEpilogue epilogue, print_epilogue(p_.product));
+    STITCH_ASSIGN(const ContractionEpilogues epilogues, print_epilogues(p_.product, "Epilogue"));
     TileNest nest;
     if (!warpgroup()) {
       STITCH_ASSIGN(nest, attention_nest(p_, s_));
     }
-    add_arguments(score, epilogue);
+    add_arguments(score, epilogues.results.front());
     print_head(out_, options_, kernel::to_string(p_), kernel::to_string(s_),
                warpgroup() ? "warpgroup_attention.cuh" : "attention.cuh");
     print_tiles();
@@ -56,10 +56,10 @@ class AttentionPrinter {
     out_.line("using Keys = End<{}, {}>;", p_.keys(), whole_keys());
     out_.blank();
     out_.append(score.code);
-    out_.append(epilogue.code);
+    out_.append(epilogues.results.front().code);
     out_.blank();
     emit_namespace_end(out_);
-    print_kernel(score, epilogue, nest);
+    print_kernel(score, epilogues, nest);
     kernel_.name = options_.name;
     kernel_.source = out_.text();
     kernel_.blocks = shape_.blocks;
@@ -130,7 +130,7 @@ class AttentionPrinter {
     arguments_.add({kernel::Buffer::Kind::scratch, 1}, "u32* __restrict__ arrived");
   }
 
-  void print_kernel(const ContractionEpilogue& score, const ContractionEpilogue& epilogue, const TileNest& nest) {
+  void print_kernel(const ContractionEpilogue& score, const ContractionEpilogues& epilogues, const TileNest& nest) {
     out_.line("extern \"C\" __global__ void {}", launch_bounds(shape_.threads, s_.blocks_per_sm));
     out_.open("{}({})", options_.name, arguments_.text());
     const std::string wait = fmt::format("await_predecessor({});", arguments_.names());
@@ -145,7 +145,7 @@ class AttentionPrinter {
     out_.line("const Query queries = {{in{} + Query::of_batch(batch)}};", p_.scores.left.parameter);
     out_.line("const Key keys = {{in{} + Key::of_batch(batch)}};", p_.scores.right.parameter);
     out_.line("const Value values = {{in{} + Value::of_batch(batch)}};", p_.product.right.parameter);
-    out_.line("const Score score{{{}}};", members_of(score, p_.scores));
+    out_.line("const Score score{{{}}};", score.members);
     out_.line("unsigned char* const query_tile = shared;");
     out_.line("unsigned char* const key_tiles = query_tile + QueryTile::bytes;");
     out_.line("unsigned char* const value_tiles = key_tiles + {} * KeyTile::bytes;", s_.stages);
@@ -167,7 +167,7 @@ class AttentionPrinter {
           out_, nest, [&](const TileStatement& s) { print_copy(nest, s); },
           [&](const TileStatement& s) { print_compute(nest, s); }, walks_some() ? "turns" : "");
     }
-    print_end(epilogue);
+    print_end(epilogues);
     out_.close();
   }
 
@@ -268,7 +268,7 @@ class AttentionPrinter {
     out_.line("    batch, block_row + warp_row, warp_row, first_key + {} * {});", tile, s_.block_keys);
   }
 
-  void print_end(const ContractionEpilogue& epilogue) {
+  void print_end(const ContractionEpilogues& epilogues) {
     out_.blank();
     if (s_.split > 1) {
       out_.line("using Parts = AttentionParts<{}, Logits, Scores, Weighted>;", shape_.threads);
@@ -277,7 +277,7 @@ class AttentionPrinter {
       out_.line("Parts::join(product, rows, parts, tile, {});", s_.split);
     }
     out_.line("divide_by_sums<{}, {}>(product, rows);", p_.empty_is_zero, p_.nan_is_zero);
-    print_results(out_, p_.product, shape_.product, {&epilogue, 1}, "product", "0");
+    print_results(out_, p_.product, shape_.product, {&epilogues, 1}, "product", "0");
   }
 
   const AttentionProblem& p_;

@@ -121,21 +121,12 @@ class EpiloguePrinter {
     return {};
   }
 
-  /// By item, what computing `root` takes, where what `stop` is is known.
-  [[nodiscard]] std::vector<bool> needed(ItemId root, ItemId stop) const {
-    std::vector<bool> needed(program_.items().size(), false);
-    needed[root] = true;
-    for (ItemId id = root; id >= 0; --id) {
-      if (!needed[id] || id == stop) continue;
-      for (const ItemId each : kernel::dependencies(program_, id)) needed[each] = true;
-    }
-    return needed;
-  }
-  [[nodiscard]] std::vector<ItemId> sums_of(ItemId root, ItemId stop) const {
-    const std::vector<bool> used = needed(root, stop);
+  /// The sums that computing `root` takes, where what `known` is is known.
+  [[nodiscard]] std::vector<ItemId> sums_of(ItemId root, ItemId known) const {
+    const std::vector<bool> used = kernel::needed_by(program_, root, known);
     std::vector<ItemId> sums;
-    for (const ItemId id : program_.item_ids()) {
-      if (id < std::ssize(used) && used[id] && is_sum(program_.at(id))) sums.push_back(id);
+    for (ItemId id = 0; id <= root; ++id) {
+      if (used[id] && is_sum(program_.at(id))) sums.push_back(id);
     }
     return sums;
   }
@@ -167,12 +158,37 @@ class EpiloguePrinter {
     parameters_.clear();
     wide_loads_.clear();
     STITCH_ASSIGN(const Writer body, print_body(root, 2));
-    const std::vector<bool> used = needed(root, carried_);
-    for (ItemId id = 0; id <= root; ++id) {
-      if (const int width = used[id] && !is_given(id) ? run_of(id) : 1; width > 1) wide_loads_.emplace(id, width);
+    ContractionEpilogue made{std::string(name), {}, {}, parameters_};
+    Writer out;
+    open_function(out, made);
+    const std::string sum = compute_type(problem_.accumulator), type = compute_type(program_.at(root).dtype);
+    if (with_seen_) out.line("template <bool seen>");
+    out.open("__device__ __forceinline__ {} operator()({} sum, int batch, int row, int column) const", type, sum);
+    out.append(body.text());
+    out.line("return {};", value(root));
+    out.close();
+    if (!with_seen_) STITCH_TRY(print_run(out, root));
+    out.set_depth(0);
+    out.line("}};");
+    made.code = out.text();
+    return made;
+  }
+
+  /// The structure with its members, which are told of.
+  void open_function(Writer& out, ContractionEpilogue& made) const {
+    out.open("struct {}", made.name);
+    const auto add = [&](std::string_view declaration, std::string_view value) {
+      out.line("{};", declaration);
+      made.members += fmt::format("{}{}", made.members.empty() ? "" : ", ", value);
+    };
+    for (const int parameter : made.parameters) {
+      const graph::NodeId node = problem_.graph->parameters()[parameter];
+      const std::string name = fmt::format("in{}", parameter);
+      add(fmt::format("const {}* __restrict__ {}", storage_type(problem_.graph->node(node).type().dtype), name), name);
     }
-    STITCH_ASSIGN(const Writer body_of_run, print_body(root, 3));
-    return finish(name, root, body, body_of_run);
+    if (problem_.row_reductions.empty()) return;
+    add("const f32* totals", "totals");
+    add("int first_row", "block_row");
   }
 
   /// Elements that follow one another along the columns and that one access takes, for an item that loads such; else 1.
@@ -189,7 +205,7 @@ class EpiloguePrinter {
   Result<Writer> print_body(ItemId root, int depth) {
     Writer body;
     body.set_depth(depth);
-    const std::vector<bool> used = needed(root, carried_);
+    const std::vector<bool> used = kernel::needed_by(program_, root, carried_);
     for (ItemId id = 0; id <= root; ++id) {
       const Item& item = program_.at(id);
       if (!used[id] || item.kind == Item::Kind::literal || is_given(id)) continue;
@@ -201,34 +217,13 @@ class EpiloguePrinter {
     return body;
   }
 
-  ContractionEpilogue finish(std::string_view name, ItemId result, const Writer& body, const Writer& body_of_run) {
-    ContractionEpilogue made;
-    made.name = name;
-    made.parameters = parameters_;
-    Writer out;
-    out.open("struct {}", name);
-    for (const int parameter : parameters_) {
-      const graph::NodeId node = problem_.graph->parameters()[parameter];
-      out.line("const {}* __restrict__ in{};", storage_type(problem_.graph->node(node).type().dtype), parameter);
+  /// The same of several columns, with what can be read at once.
+  Status print_run(Writer& out, ItemId result) {
+    const std::vector<bool> used = kernel::needed_by(program_, result, carried_);
+    for (ItemId id = 0; id <= result; ++id) {
+      if (const int width = used[id] && !is_given(id) ? run_of(id) : 1; width > 1) wide_loads_.emplace(id, width);
     }
-    if (!problem_.row_reductions.empty()) {
-      out.line("const f32* totals;");
-      out.line("int first_row;");
-    }
-    const std::string sum = compute_type(problem_.accumulator), type = compute_type(program_.at(result).dtype);
-    if (with_seen_) out.line("template <bool seen>");
-    out.open("__device__ __forceinline__ {} operator()({} sum, int batch, int row, int column) const", type, sum);
-    out.append(body.text());
-    out.line("return {};", value(result));
-    out.close();
-    if (!with_seen_) print_run(out, result, body_of_run);
-    out.set_depth(0);
-    out.line("}};");
-    made.code = out.text();
-    return made;
-  }
-
-  void print_run(Writer& out, ItemId result, const Writer& body) {
+    STITCH_ASSIGN(const Writer body, print_body(result, 3));
     const std::string sum = compute_type(problem_.accumulator);
     out.line("template <int n>");
     out.open(
@@ -252,6 +247,7 @@ class EpiloguePrinter {
     out.append(body.text());
     out.line("results[v] = {};", value(result));
     out.close(2);
+    return {};
   }
 
   /// Whether it is computed from the sum, parameters and literals of its own place, and what its own row is combined

@@ -32,6 +32,7 @@ namespace stitch::codegen {
 struct ContractionEpilogue {
   std::string name;  ///< of the struct
   std::string code;
+  std::string members;       ///< what one is made of, by the kernel's names: "in2, in3, totals, block_row"
   std::set<int> parameters;  ///< that it reads, by number: its members, in order
 };
 

@@ -39,8 +39,7 @@ class ContractionPrinter {
     for (std::size_t p = 0; p < kernel::parts_of(problem_).size(); ++p) {
       STITCH_ASSIGN(ContractionEpilogues part,
                     print_epilogues(kernel::parts_of(problem_)[p], epilogue_name(problem_, p)));
-      std::ranges::copy(part.results, std::back_inserter(epilogues_));
-      rows_ = std::move(part);
+      epilogues_.push_back(std::move(part));
     }
     add_arguments();
     print_head(out_, options_, kernel::to_string(problem_), kernel::to_string(schedule_),
@@ -204,15 +203,17 @@ class ContractionPrinter {
       out_.line("if (!arrives_last(arrived + tile, {}u)) return;", schedule_.split);
       out_.line("add_parts<{}>(cores, parts, tile, {});", shape_.threads, schedule_.split);
     }
-    if (combines_rows()) print_rows(out_, problem_, schedule_, rows_);
+    if (combines_rows()) print_rows(out_, problem_, schedule_, epilogues_.front());
     print_results(out_, problem_, schedule_, epilogues_, "cores", "block_column + warp_column");
   }
 
   [[nodiscard]] bool combines_rows() const { return !problem_.row_reductions.empty(); }
   void for_each_function(const std::function<void(const ContractionEpilogue&)>& visit) const {
-    if (rows_.carried) visit(*rows_.carried);
-    std::ranges::for_each(rows_.combined, visit);
-    std::ranges::for_each(epilogues_, visit);
+    for (const ContractionEpilogues& part : epilogues_) {
+      if (part.carried) visit(*part.carried);
+      std::ranges::for_each(part.combined, visit);
+      std::ranges::for_each(part.results, visit);
+    }
   }
   [[nodiscard]] bool warpgroup() const { return is_warpgroup(schedule_.instruction); }
   [[nodiscard]] std::string sum_type() const { return compute_type(problem_.accumulator); }
@@ -224,8 +225,7 @@ class ContractionPrinter {
   Writer out_;
   GeneratedKernel kernel_;
   ArgumentList arguments_{kernel_};
-  std::vector<ContractionEpilogue> epilogues_;  ///< of each of the graph's results
-  ContractionEpilogues rows_;                   ///< of the only part that combines rows, besides its results
+  std::vector<ContractionEpilogues> epilogues_;  ///< of each part
 };
 
 }  // namespace

@@ -332,13 +332,6 @@ void print_nest(Writer& out, const pipeline::TileNest& nest, const StatementPrin
   for (const pipeline::TileStatement& each : nest.body) writer.print(each);
 }
 
-std::string members_of(const ContractionEpilogue& epilogue, const ContractionProblem& problem) {
-  std::string text;
-  for (const int parameter : epilogue.parameters) text += fmt::format("{}in{}", text.empty() ? "" : ", ", parameter);
-  if (problem.row_reductions.empty()) return text;
-  return text + (text.empty() ? "" : ", ") + "totals, block_row";
-}
-
 std::string epilogue_of(const ContractionProblem& part, std::size_t result) {
   return part.results.empty() ? "epilogue" : fmt::format("epilogue{}", result);
 }
@@ -347,7 +340,7 @@ std::string epilogue_name(const ContractionProblem& problem, std::size_t part) {
   return problem.members.empty() ? "Epilogue" : fmt::format("Epilogue{}", part);
 }
 
-void print_row_results(Writer& out, const ContractionProblem& part, std::span<const ContractionEpilogue> epilogues,
+void print_row_results(Writer& out, const ContractionProblem& part, const ContractionEpilogues& epilogues,
                        int block_rows, int threads) {
   if (kernel::results_of_row(part) == 0) return;
   out.open("if (block_column == 0)");
@@ -357,7 +350,8 @@ void print_row_results(Writer& out, const ContractionProblem& part, std::span<co
   for (std::size_t r = 0; r < part.results.size(); ++r) {  // there are several: one has columns
     const kernel::ContractionResult& result = part.results[r];
     if (!result.of_rows) continue;
-    out.line("const {} {}{{{}}};", epilogues[r].name, epilogue_of(part, r), members_of(epilogues[r], part));
+    const ContractionEpilogue& epilogue = epilogues.results[r];
+    out.line("const {} {}{{{}}};", epilogue.name, epilogue_of(part, r), epilogue.members);
     out.line("out{}[{}] = {};", r, sum_of({offset_of(result.batch, "batch"), offset_of(result.rows, "row")}),
              stored_text(result.dtype, fmt::format("{}({{}}, batch, row, 0)", epilogue_of(part, r))));
   }
@@ -365,7 +359,7 @@ void print_row_results(Writer& out, const ContractionProblem& part, std::span<co
 }
 
 void print_results(Writer& out, const ContractionProblem& problem, const kernel::ContractionSchedule& schedule,
-                   std::span<const ContractionEpilogue> epilogues, std::string_view cores, std::string_view column) {
+                   std::span<const ContractionEpilogues> epilogues, std::string_view cores, std::string_view column) {
   const kernel::ContractionStrips strips = kernel::strips_of(problem, schedule);
   // Where rows are combined a barrier stands behind the loop already.
   if (!schedule.tensor_copies && problem.row_reductions.empty()) {
@@ -383,8 +377,8 @@ void print_results(Writer& out, const ContractionProblem& problem, const kernel:
     const std::span<const kernel::ContractionResult> results = kernel::results_of(part);
     for (std::size_t r = 0; r < results.size(); ++r) {
       if (results[r].of_rows) continue;
-      out.line("const {} {}{{{}}};", epilogues[number + r].name, epilogue_of(part, r),
-               members_of(epilogues[number + r], part));
+      const ContractionEpilogue& epilogue = epilogues[p].results[r];
+      out.line("const {} {}{{{}}};", epilogue.name, epilogue_of(part, r), epilogue.members);
     }
     const int store = kernel::store_of(part, schedule);
     print_write(out, part, number, strips, store);

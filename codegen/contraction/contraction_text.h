@@ -88,20 +88,16 @@ using StatementPrinter = std::function<void(const kernel::pipeline::TileStatemen
 void print_nest(Writer& out, const kernel::pipeline::TileNest& nest, const StatementPrinter& copy,
                 const StatementPrinter& compute, std::string_view turns = {});
 
-/// What an epilogue's structure is made of: the parameters that it reads, "in2, in3", and what its rows are combined
-/// to.
-std::string members_of(const ContractionEpilogue& epilogue, const kernel::ContractionProblem& problem);
-
 /// The name of the structure that is the epilogue of part number `part`: "Epilogue", of several products "Epilogue1".
 std::string epilogue_name(const kernel::ContractionProblem& problem, std::size_t part);
 /// And that of what computes a part's result number `result`: "epilogue", of several results "epilogue1".
 std::string epilogue_of(const kernel::ContractionProblem& part, std::size_t result);
 /// Results that have one element for each row, by the block that has the row's first columns; `threads` take part.
-void print_row_results(Writer& out, const kernel::ContractionProblem& part,
-                       std::span<const ContractionEpilogue> epilogues, int block_rows, int threads);
+void print_row_results(Writer& out, const kernel::ContractionProblem& part, const ContractionEpilogues& epilogues,
+                       int block_rows, int threads);
 /// The end of a kernel: `cores` leave their results by strips of shared memory through the epilogues, of several
 /// products (which have one each) through that of the tile's member. `column`: of the warp's first result.
 void print_results(Writer& out, const kernel::ContractionProblem& problem, const kernel::ContractionSchedule& schedule,
-                   std::span<const ContractionEpilogue> epilogues, std::string_view cores, std::string_view column);
+                   std::span<const ContractionEpilogues> epilogues, std::string_view cores, std::string_view column);
 
 }  // namespace stitch::codegen

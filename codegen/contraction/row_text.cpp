@@ -41,7 +41,7 @@ class RowPrinter {
     out_.line("f32* const totals = parts + {};", reductions_ * s_.block_rows * (across_ + turns * shares));
     if (epilogues_.carried) print_carried(*epilogues_.carried);
     for (int level = 0; level < kernel::row_levels(problem_.row_reductions); ++level) print_level(level);
-    print_row_results(out_, problem_, epilogues_.results, s_.block_rows, threads_);
+    print_row_results(out_, problem_, epilogues_, s_.block_rows, threads_);
     if (s_.tensor_copies && shares > 0) out_.line("++turn;");
   }
 
@@ -69,7 +69,7 @@ class RowPrinter {
 
   void print_carried(const ContractionEpilogue& carried) {
     const int run = neighbours();
-    out_.line("const Carried carried{{{}}};", members_of(carried, problem_));
+    out_.line("const Carried carried{{{}}};", carried.members);
     out_.open(
         "replace_results<{0}>(cores, warp_row, warp_column, [&](int row, int first, int behind, f32 (&sums)[{0}])",
         run);
@@ -124,7 +124,7 @@ class RowPrinter {
   void print_parts(int i, const RowReduction& reduction) {
     const ContractionEpilogue& combined = epilogues_.combined[i];
     const std::string identity = literal(graph::DType::f32, graph::identity_bits(reduction.kind, graph::DType::f32));
-    out_.line("const Combined{0} combined{0}{{{1}}};", i, members_of(combined, problem_));
+    out_.line("const Combined{0} combined{0}{{{1}}};", i, combined.members);
     out_.open(
         "leave_row_parts<{}, {}>(cores, {}, warp_row, warp_column, warp_column / {}, {}, "
         "[&](int row, int column, f32 sum)",

@@ -31,18 +31,25 @@ bool OpContext::operand_nonnegative(std::size_t i) const {
                                                [](const Block& block) { return block.data->nonnegative; });
 }
 
-void demand(const OpContext& context, const Box& out, std::span<Region> regions) {
-  switch (context.node().op) {
-    case Op::parameter:
-    case Op::constant:
-    case Op::iota: return;
+bool is_layout(Op op) {
+  switch (op) {
     case Op::broadcast:
     case Op::reshape:
     case Op::transpose:
     case Op::slice:
     case Op::concatenate:
     case Op::pad:
-    case Op::reverse: return layout_demand(context, out, regions);
+    case Op::reverse: return true;
+    default: return false;
+  }
+}
+
+void demand(const OpContext& context, const Box& out, std::span<Region> regions) {
+  if (is_layout(context.node().op)) return layout_demand(context, out, regions);
+  switch (context.node().op) {
+    case Op::parameter:
+    case Op::constant:
+    case Op::iota: return;
     case Op::gather:
     case Op::scatter:
     case Op::dynamic_slice:

@@ -62,7 +62,8 @@ struct OpContext {
 
 void demand(const OpContext& context, const Box& out, std::span<Region> regions);
 
-/// broadcast, reshape, transpose, slice, concatenate, pad, reverse.
+/// broadcast, reshape, transpose, slice, concatenate, pad, reverse: what moves elements as they are, bounds and all.
+bool is_layout(Op op);
 void layout_demand(const OpContext& context, const Box& out, std::span<Region> regions);
 Result<Block> evaluate_layout(const OpContext& context, const Box& out);
 

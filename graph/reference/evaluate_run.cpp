@@ -11,20 +11,6 @@
 namespace stitch::graph::reference {
 namespace {
 
-/// What evaluate_layout moves as it is, bounds and all.
-bool is_layout(Op op) {
-  switch (op) {
-    case Op::broadcast:
-    case Op::reshape:
-    case Op::transpose:
-    case Op::slice:
-    case Op::concatenate:
-    case Op::pad:
-    case Op::reverse: return true;
-    default: return false;
-  }
-}
-
 bool is_chunked(const Node& node) { return is_elementwise(node.op) && !makes_random_bits(node.op); }
 
 Error located(const Graph& graph, NodeId id, const Error& error) {

@@ -51,6 +51,9 @@ struct ContractionProblem {
   [[nodiscard]] bool is_convolution() const { return graph->node(root).op == graph::Op::convolution; }
   /// Whether anything but layout follows the sum: other operands, functions, scales.
   [[nodiscard]] bool has_epilogue() const;
+  /// Whether one product has more behind it than an epilogue: rows that are combined, or several results. To make these
+  /// apart takes a kernel behind without_rows(problem).
+  [[nodiscard]] bool has_rows() const { return members.empty() && (!row_reductions.empty() || !results.empty()); }
   /// Multiplications, and as many additions.
   [[nodiscard]] double products() const;
   /// Bytes of operands (each once), other arguments and result: what must cross device memory.

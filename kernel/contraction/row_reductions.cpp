@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "graph/subgraph.h"
+
 namespace stitch::kernel {
 namespace {
 
@@ -11,17 +13,6 @@ using graph::Node;
 using graph::NodeId;
 using graph::Op;
 using graph::Value;
-
-/// What results need, operands' operands included.
-std::vector<bool> needed_nodes(const Graph& graph) {
-  std::vector<bool> needed(graph.size(), false);
-  for (const Value result : graph.results()) needed[result.node] = true;
-  for (NodeId id = graph.size() - 1; id >= 0; --id) {
-    if (!needed[id]) continue;
-    for (const Value operand : graph.node(id).operands) needed[operand.node] = true;
-  }
-  return needed;
-}
 
 /// Whether digits, as they lie in a tensor of these dimensions, are among the chosen dimensions, or none of them is.
 bool within(const ContractionDigits& digits, const Dims& dims, const Dims& chosen, bool among) {
@@ -47,7 +38,7 @@ Error unsupported(const Node& node, fmt::format_string<Arguments...> format, Arg
 
 Result<std::vector<RowReduction>> row_reductions_of(const Graph& graph, NodeId root, const ContractionExtents& extents,
                                                     graph::DType accumulator, const graph::StridedView& sums) {
-  const std::vector<bool> needed = needed_nodes(graph);
+  const std::vector<bool> needed = graph::needed_for(graph, graph.results());
   std::vector<int> level(graph.size(), -1);  // of reductions that a node depends on; −1: it does not depend on the root
   level[root] = 0;
   std::vector<RowReduction> reductions;

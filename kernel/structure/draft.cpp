@@ -5,6 +5,7 @@
 
 #include "graph/in_place.h"
 #include "graph/passes/loops/turn_lines.h"
+#include "graph/subgraph.h"
 
 namespace stitch::kernel {
 namespace {
@@ -50,14 +51,9 @@ class Drafter {
 
  private:
   [[nodiscard]] std::vector<bool> needed_nodes() {
-    std::vector<bool> needed(graph_.size(), false);
-    for (const Value result : graph_.results()) needed[result.node] = true;
-    for (NodeId id = graph_.size(); id-- > 0;) {
-      if (!needed[id]) continue;
-      for (const Value operand : graph_.node(id).operands) {
-        needed[operand.node] = true;
-        used_.insert(operand);
-      }
+    std::vector<bool> needed = graph::needed_for(graph_, graph_.results());
+    for (NodeId id = 0; id < graph_.size(); ++id) {
+      if (needed[id]) used_.insert(graph_.node(id).operands.begin(), graph_.node(id).operands.end());
     }
     return needed;
   }

@@ -16,11 +16,11 @@ std::vector<ItemId> dependencies(const ScalarProgram& program, ItemId id) {
 }
 
 // Items come behind those that they need. A chain of them may be longer than a stack is deep.
-std::vector<bool> needed_by(const ScalarProgram& program, ItemId root) {
+std::vector<bool> needed_by(const ScalarProgram& program, ItemId root, ItemId known) {
   std::vector<bool> needed(program.items().size(), false);
   needed[root] = true;
   for (ItemId id = root; id >= 0; --id) {
-    if (!needed[id]) continue;
+    if (!needed[id] || id == known) continue;
     for (const ItemId each : dependencies(program, id)) needed[each] = true;
   }
   return needed;

@@ -9,8 +9,8 @@ namespace stitch::kernel {
 
 /// Items that an item reads: operands, guard, and what its index expressions need.
 std::vector<ItemId> dependencies(const ScalarProgram& program, ItemId item);
-/// By item, whether computing `root` takes it; itself included.
-std::vector<bool> needed_by(const ScalarProgram& program, ItemId root);
+/// By item, whether computing `root` takes it; itself included. What `known` is made of is not asked for.
+std::vector<bool> needed_by(const ScalarProgram& program, ItemId root, ItemId known = -1);
 
 /// Index arithmetic and range tests on it: written where they are used instead of being computed once and named.
 bool is_inline(const ScalarProgram& program, ItemId item);

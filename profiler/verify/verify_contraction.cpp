@@ -96,9 +96,8 @@ BlockSample sample_tiles(const ContractionProblem& problem, const ContractionSch
   for (const std::int64_t tile : tiles) {
     const auto [row, column] = walk.place_of(tile % of_batch);
     for (int block = 0; block < s.cluster; ++block) {
-      // Of several products each has one result; what a row has is left by the first of its blocks.
-      const std::int64_t of_element = problem.members.empty() ? results_of_element(problem) : 1;
-      const std::int64_t of_row = column == 0 ? results_of_row(problem) : 0;
+      // What a row has is left by the first of its blocks.
+      const std::int64_t of_element = results_of_element(problem), of_row = column == 0 ? results_of_row(problem) : 0;
       sample.writes += within(s.block_rows, row * s.cluster + block, problem.rows) *
                        (of_element * columns_of_tile(problem, s, column) + of_row);
       for (int part = 0; part < s.split; ++part) sample.blocks.push_back((tile * s.cluster + block) * s.split + part);

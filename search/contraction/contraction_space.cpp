@@ -213,7 +213,7 @@ Result<RankedContractions> best_contractions(const ContractionProblem& problem, 
   keep_without_tensor_copies(best);
   if (best.size() > options.count) best.resize(options.count);
   for (RankedContraction& each : best) {
-    if (each.schedule.group == 1) continue;  // tiles of a row follow one another
+    if (!problem.row_reductions.empty()) break;  // tiles of a row follow one another
     for (const int group : {1, 2, 4, 16}) {
       ContractionSchedule other = each.schedule;
       other.group = group;

@@ -13,7 +13,7 @@ namespace {
 /// A call for each product, and a kernel for rows that are combined, or several results that are made, behind one.
 Result<double> rival_us(const kernel::ContractionProblem& problem, const DeviceSpec& device,
                         const costmodel::AnalyticalConstants& constants) {
-  if (problem.members.empty() && (!problem.row_reductions.empty() || !problem.results.empty())) {
+  if (problem.has_rows()) {
     STITCH_ASSIGN(const graph::Graph product, kernel::without_rows(problem));
     STITCH_ASSIGN(const kernel::ContractionProblem alone, kernel::derive_contraction(product));
     return costmodel::library_us(alone, device, constants) +

@@ -146,17 +146,16 @@ Status RememberingTuner::keep(db::Workload workload) {
 bool RememberingTuner::is_settled(const Hash128& fragment) const {
   const auto served = store_.find_plan({fragment, tuner_.target()}, {});
   if (!served || !served->plan) return false;
-  const bool measured = served->plan->label == db::Label::measured;
-  return is_settled(served->plan->verified_share, measured) ||
-         (compares_nothing(*served->plan) && (measured || !tuner_.measures()));
+  const db::PlanRecord& plan = *served->plan;
+  return is_settled(plan.verified_share > 0 || compares_nothing(plan), plan.label == db::Label::measured);
 }
 
 bool RememberingTuner::is_settled(const api::Plan& served) const {
-  return is_settled(served.verified_share, served.label == to_string(db::Label::measured));
+  return is_settled(served.verified_share > 0, served.label == to_string(db::Label::measured));
 }
 
-bool RememberingTuner::is_settled(double verified_share, bool measured) const {
-  return verified_share > 0 && (measured || !tuner_.measures());
+bool RememberingTuner::is_settled(bool verified, bool measured) const {
+  return verified && (measured || !tuner_.measures());
 }
 
 bool RememberingTuner::has_plan(const Hash128& fragment) const {

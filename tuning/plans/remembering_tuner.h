@@ -81,7 +81,7 @@ class RememberingTuner {
   Result<TunedFragment> tune_beside_known(PlanRequest request) const;
   Status keep(const TrialRecords& trials);
   Status announce_if_overtaking(const db::PlanRecord& before);
-  [[nodiscard]] bool is_settled(double verified_share, bool measured) const;
+  [[nodiscard]] bool is_settled(bool verified, bool measured) const;
 
   db::Store& store_;
   const Tuner& tuner_;

@@ -35,13 +35,12 @@ Result<double> us_before_rows(const kernel::ContractionProblem& problem, Product
 
 /// What several products that are one kernel would take one by one, each by whichever computes it then, µs. All but the
 /// first of ours stand behind a kernel.
-Result<double> us_apart(const graph::Graph& products, ProductsBy by, const DeviceSpec& device) {
-  STITCH_ASSIGN(const kernel::ContractionProblem problem, product_of(products));
-  if (problem.members.empty()) return us_before_rows(problem, by, device);
+Result<double> us_apart(const kernel::ContractionProblem& problem, ProductsBy by, const DeviceSpec& device) {
+  if (problem.has_rows()) return us_before_rows(problem, by, device);
   double us = 0;
   int ours = 0;
-  for (const graph::Value result : products.results()) {
-    STITCH_ASSIGN(const graph::Graph one, graph::part_of(products, result));
+  for (const graph::Value result : problem.graph->results()) {
+    STITCH_ASSIGN(const graph::Graph one, graph::part_of(*problem.graph, result));
     STITCH_ASSIGN(const ProductKernels kernels, product_kernels(one, device, 1));
     const bool taken = is_taken(kernels, one, by);
     us += taken ? kernels.best.front().predicted_us : kernels.rival_us;
@@ -100,9 +99,8 @@ bool Tuner::computes_product(const graph::Graph& call, std::optional<ProductsBy>
   const auto kernels = product_kernels(call, context_->device, 1);
   if (!kernels || !is_taken(*kernels, call, by)) return false;
   const auto problem = product_of(call);
-  if (!problem || (problem->members.empty() && problem->results.empty() && problem->row_reductions.empty()))
-    return true;
-  const auto apart = us_apart(call, by, context_->device);
+  if (!problem || (problem->members.empty() && !problem->has_rows())) return true;  // one call, or an attention
+  const auto apart = us_apart(*problem, by, context_->device);
   return apart && kernels->best.front().predicted_us < *apart;
 }
 

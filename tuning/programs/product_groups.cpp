@@ -51,12 +51,10 @@ class Grouping {
   [[nodiscard]] Result<Graph> graph_of(const PieceGroup& group) const {
     std::vector<Value> reads, writes;
     for (const std::size_t p : group) {
-      for (const Value value : pieces_[p].reads) {
-        if (std::ranges::count(reads, value) == 0) reads.push_back(value);
-      }
+      reads.insert(reads.end(), pieces_[p].reads.begin(), pieces_[p].reads.end());
       writes.insert(writes.end(), pieces_[p].writes.begin(), pieces_[p].writes.end());
     }
-    return graph::subgraph(graph_, reads, writes);
+    return graph::subgraph(graph_, distinct(reads), writes);
   }
 
   /// Of these products, those that are one by their shapes and near one another; each in one group of them.

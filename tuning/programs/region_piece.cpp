@@ -4,6 +4,14 @@
 
 namespace stitch::tuning {
 
+std::vector<graph::Value> distinct(std::span<const graph::Value> values) {
+  std::vector<graph::Value> list;
+  for (const graph::Value value : values) {
+    if (std::ranges::count(list, value) == 0) list.push_back(value);
+  }
+  return list;
+}
+
 bool is_one_product(const graph::Graph& graph, const RegionPiece& piece) {
   const auto* const* call = std::get_if<const graph::LibraryCall*>(&piece.work);
   return call != nullptr &&

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <variant>
 #include <vector>
 
@@ -26,6 +27,8 @@ struct RegionPiece {
   int first = 0, last = 0;  ///< of its operators in the graph's order
 };
 
+/// Values in their order, each once.
+std::vector<graph::Value> distinct(std::span<const graph::Value> values);
 /// Whether a piece is a library call of one product: no attention.
 bool is_one_product(const graph::Graph& graph, const RegionPiece& piece);
 

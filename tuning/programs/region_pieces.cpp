@@ -14,14 +14,6 @@ using graph::Value;
 
 namespace {
 
-std::vector<Value> distinct(const std::vector<Value>& values) {
-  std::vector<Value> list;
-  for (const Value value : values) {
-    if (std::ranges::count(list, value) == 0) list.push_back(value);
-  }
-  return list;
-}
-
 graph::CutGraph cut_region(const graph::Graph& graph, bool carried,
                            const std::function<bool(const graph::Graph&)>& whole_loop,
                            const graph::Constraints& constraints, const std::function<bool(const graph::Graph&)>& own) {

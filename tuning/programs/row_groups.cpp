@@ -14,10 +14,6 @@ using graph::Graph;
 using graph::NodeId;
 using graph::Value;
 
-void add_once(std::vector<Value>& values, Value value) {
-  if (std::ranges::count(values, value) == 0) values.push_back(value);
-}
-
 class RowGrouping {
  public:
   RowGrouping(const Graph& graph, std::span<const RegionPiece> pieces, const std::function<Value(Value)>& memory_of,
@@ -69,9 +65,11 @@ class RowGrouping {
     RowGroup group{product, rows, pieces_[product].reads, pieces_[rows].writes};
     const Value result = pieces_[product].writes[0];
     for (const Value value : pieces_[rows].reads) {
-      if (memory_of_(value) != result) add_once(group.reads, value);
+      if (memory_of_(value) != result) group.reads.push_back(value);
     }
-    if (is_read_elsewhere(product, rows)) add_once(group.writes, result);
+    group.reads = distinct(group.reads);
+    const bool writes_it = std::ranges::count(group.writes, result) > 0;
+    if (!writes_it && is_read_elsewhere(product, rows)) group.writes.push_back(result);
     if (group.writes.size() == 1 && !combines(rows)) return std::nullopt;
     const Result<Graph> one = graph::subgraph(graph_, group.reads, group.writes);
     if (!one || !wanted_(*one)) return std::nullopt;
