@@ -11,6 +11,7 @@
 #include "graph/simplify.h"
 #include "import/import.h"
 #include "tuning/kernels/built_kernel.h"
+#include "tuning/programs/model_program.h"
 
 namespace stitch::cli {
 namespace {
@@ -20,7 +21,7 @@ using OrderedJson = nlohmann::ordered_json;
 struct ContractionsOptions {
   std::filesystem::path model, problems, priced;
   std::string target, ablation = "none";
-  bool json = false, source = false;
+  bool json = false, source = false, joined = false;
   MeasuredProductsOptions measured;  ///< with a device
 };
 
@@ -64,11 +65,27 @@ void print(const Listed& listed, bool source) {
   if (source) std::printf("%s\n", listed.source.c_str());
 }
 
+/// Those of a model as a program has them that leaves none to a library.
+Result<std::vector<Product>> products_joined(const ContractionsOptions& options, import::Imported imported) {
+  CommonOptions common;
+  common.target = options.target;
+  if (!options.measured.common.device.empty()) common.device = options.measured.common.device;
+  tuning::TunerOptions planning;
+  planning.compiles = false;
+  planning.products = tuning::ProductsBy::ours;
+  STITCH_ASSIGN(const auto session, Session::open(common, planning));
+  STITCH_ASSIGN(
+      const api::Program program,
+      tuning::outline_program(std::move(imported), *session->tuner, {.name = options.model.filename().string()}));
+  return products_of(program);
+}
+
 /// Those of a model, with kernels that were compiled; or those of a file, which are many, ranked only.
 Result<std::vector<Product>> products_in(const ContractionsOptions& options) {
   RealFileSystem files;
   if (!options.model.empty()) {
     STITCH_ASSIGN(auto imported, import::import_file(files, options.model));
+    if (options.joined) return products_joined(options, std::move(imported));
     STITCH_TRY(graph::simplify(imported.graph));
     return products_of(imported.graph);
   }
@@ -168,6 +185,10 @@ void add_contractions_command(CLI::App& app, ExitCode& code) {
           ->add_option("--problems", options->problems,
                        "file with a JSON array of products or attentions (bench/contractions, bench/attention)")
           ->excludes(model);
+  command
+      ->add_flag("--joined", options->joined,
+                 "of a model: as a program has them, several of one operand in one kernel, and with the rows behind one")
+      ->needs(model);
   command->add_option("--target", options->target, "GPU; without it, the device's own, or h100")->check(target_name());
   CLI::Option* without = command
                              ->add_option("--without", options->ablation,

@@ -150,7 +150,9 @@ Result<ExitCode> outline(const RunOptions& options, const api::Program& program,
     }
   }
   if (options.price) {
-    STITCH_ASSIGN(report.price, tuning::price_program(program, tuner, stop));
+    STITCH_ASSIGN(const auto prices, tuning::price_steps(program, tuner, stop));
+    report.price = tuning::sum_of(prices);
+    for (std::size_t s = 0; s < prices.size(); ++s) report.steps[s].predicted_us = prices[s].us;
   }
   std::printf("%s\n", options.common.json ? to_json(report, false).c_str() : to_table(report, false).c_str());
   return ExitCode::success;
@@ -180,7 +182,8 @@ std::optional<int> gpu_of(const RunOptions& options) { return tuning::gpu_number
 
 /// On the emulated device step by step; on a GPU on a stream, or, where that cannot be and where steps are checked,
 /// step by step on host memory.
-Result<RunReport> run_on_device(const RunOptions& options, const api::Program& program, client::Inputs from,
+Result<RunReport> run_on_device(const RunOptions& options, const api::Program& program,
+                                const std::vector<tuning::ProgramPrice>& prices, client::Inputs from,
                                 client::Outputs to, StepLog& log) {
   const std::optional<int> gpu = gpu_of(options);
   std::string why_by_steps;
@@ -190,8 +193,8 @@ Result<RunReport> run_on_device(const RunOptions& options, const api::Program& p
     Result<std::unique_ptr<client::StreamProgram>> streamed = make_error(ErrorKind::unsupported, "steps are checked");
     if (!options.check) streamed = client::StreamProgram::open(program, *executor);
     if (streamed) {
-      STITCH_ASSIGN(const auto times, (*streamed)->run_timed(from, to));
-      RunReport report = report_of(**streamed, times);
+      STITCH_ASSIGN(const client::ProgramTime time, (*streamed)->run_timed(from, to));
+      RunReport report = report_of(**streamed, time, prices);
       report.on = fmt::format("a stream of {}", options.common.device);
       return report;
     }
@@ -209,9 +212,14 @@ Result<RunReport> run_on_device(const RunOptions& options, const api::Program& p
   return report;
 }
 
-/// Runs what was opened, and prints what became of it. `whole`: the model's graph, when its results are to be checked.
-Result<ExitCode> run_program(const RunOptions& options, api::Program program, const graph::Graph* whole,
-                             FileSystem& files) {
+/// What is known of a program that was made of a model, for its report.
+struct OfModel {
+  const graph::Graph* whole = nullptr;       ///< when its results are to be checked
+  std::vector<tuning::ProgramPrice> prices;  ///< of the steps of its first region, when they are to be told
+};
+
+/// Runs what was opened, and prints what became of it.
+Result<ExitCode> run_program(const RunOptions& options, api::Program program, const OfModel& model, FileSystem& files) {
   STITCH_TRY(compare_with_lock(options, program, files));
   STITCH_ASSIGN(const std::vector<client::HostMemory> inputs, make_inputs(options, program, files));
   std::vector<client::HostMemory> outputs;
@@ -222,9 +230,10 @@ Result<ExitCode> run_program(const RunOptions& options, api::Program program, co
   for (const client::HostMemory& output : outputs) to.emplace_back(output.span());
   const Check check = options.against.empty() ? Check::reference : Check::reference_and_eager;
   StepLog log(program, options.check ? check : Check::none);
-  STITCH_ASSIGN(RunReport report, run_on_device(options, program, from, to, log));
+  STITCH_ASSIGN(RunReport report, run_on_device(options, program, model.prices, from, to, log));
+  if (!model.prices.empty()) report.price = tuning::sum_of(model.prices);
   STITCH_TRY(write_outputs(options, program, outputs, files));
-  if (whole != nullptr) STITCH_TRY(check_whole(*whole, inputs, outputs, check, report));
+  if (model.whole != nullptr) STITCH_TRY(check_whole(*model.whole, inputs, outputs, check, report));
   const bool checked = options.check;
   std::printf("%s\n", options.common.json ? to_json(report, checked).c_str() : to_table(report, checked).c_str());
   const bool right = log.wrong() == 0 && (!report.whole || report.whole->wrong == 0);
@@ -246,7 +255,7 @@ Result<api::Program> program_of(const RunOptions& options, api::Package package)
 
 /// A package runs by one of its programs.
 Result<ExitCode> run_package(const RunOptions& options, std::string_view bytes, FileSystem& files) {
-  if (options.whole || options.outline || !options.program.empty()) {
+  if (options.whole || options.outline || options.price || !options.program.empty()) {
     return make_error(ErrorKind::invalid_argument, "{}: a package, and no model: it can be run and its steps checked",
                       options.model.string());
   }
@@ -254,19 +263,19 @@ Result<ExitCode> run_package(const RunOptions& options, std::string_view bytes, 
   if (!package) return package.error().within(options.model.string());
   auto program = program_of(options, *std::move(package));
   if (!program) return program.error().within(options.model.string());
-  return run_program(options, *std::move(program), nullptr, files);
+  return run_program(options, *std::move(program), {}, files);
 }
 
 /// A program runs as it is: nothing is planned, and no compiler is needed.
 Result<ExitCode> run_file(const RunOptions& options, std::string_view bytes, FileSystem& files) {
-  if (options.whole || options.outline || !options.program.empty()) {
+  if (options.whole || options.outline || options.price || !options.program.empty()) {
     return make_error(ErrorKind::invalid_argument, "{}: a program, and no model: it can be run and its steps checked",
                       options.model.string());
   }
   const bool json = options.model.extension() == ".json";
   auto program = api::decode_program(bytes, json ? graph::Encoding::json : graph::Encoding::cbor);
   if (!program) return program.error().within(options.model.string());
-  return run_program(options, *std::move(program), nullptr, files);
+  return run_program(options, *std::move(program), {}, files);
 }
 
 Result<ExitCode> run(const RunOptions& options) {
@@ -294,7 +303,11 @@ Result<ExitCode> run(const RunOptions& options) {
   if (!program) return program.error().within(options.model.string());
   STITCH_TRY(write_program(options, *program, files));
   if (options.outline) return outline(options, *program, *session->tuner, interruption.token());
-  return run_program(options, *std::move(program), options.whole ? &whole : nullptr, files);
+  OfModel model{options.whole ? &whole : nullptr, {}};
+  if (options.price) {
+    STITCH_ASSIGN(model.prices, tuning::price_steps(*program, *session->tuner, interruption.token()));
+  }
+  return run_program(options, *std::move(program), model, files);
 }
 
 }  // namespace
@@ -328,10 +341,9 @@ void add_run_command(CLI::App& app, ExitCode& code) {
                       "write the ids of the plans and the hashes of their code here");
   command->add_option("--lock", options->lock, "run only what this lock says");
   CLI::Option* outline = command->add_flag("--outline", options->outline, "compile and run nothing: steps and memory");
-  command
-      ->add_flag("--price", options->price,
-                 "with --outline: launches, library calls, bytes and predicted time of a run")
-      ->needs(outline);
+  command->add_flag(
+      "--price", options->price,
+      "of a model: launches, library calls and bytes of a run, and what it and its steps are predicted to take");
   outline->excludes("--check")->excludes("--check-model")->excludes("--output")->excludes("--input");
   command->callback([options, command, &code] {
     if (!options->against.empty() && !options->check && !options->whole)

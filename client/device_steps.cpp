@@ -49,6 +49,7 @@ class Unfolding {
     for (std::size_t s = 0; s < region.steps.size(); ++s) {
       if (++noted_ > most_operations) return;  // bodies of loops within loops, each twice
       place_ = fmt::format("{}step {} ({})", region.name.empty() ? "" : region.name + ", ", s, region.steps[s].name);
+      number_ = s;
       add_step(region, region.steps[s], memory, steps);
     }
   }
@@ -80,7 +81,7 @@ class Unfolding {
     for (const int value : step.results) work.results.push_back(memory[value]);
     work.from.resize(work.parameters.size());
     work.to.resize(work.results.size());
-    steps.push_back({place_, step.bytes + of.plan->bytes, std::move(work)});
+    steps.push_back({place_, number_, step.bytes + of.plan->bytes, std::move(work)});
   }
 
   void add_call(const api::LibraryStep& call, const ProgramStep& step, const Places& memory, Steps& steps) {
@@ -92,11 +93,11 @@ class Unfolding {
     CallStep work{call.call, {}, memory[step.results[0]], {}};
     for (const int value : step.parameters) work.parameters.push_back(memory[value]);
     work.from.resize(work.parameters.size());
-    steps.push_back({place_, step.bytes, std::move(work)});
+    steps.push_back({place_, number_, step.bytes, std::move(work)});
   }
 
   void add_copy(DevicePlace to, DevicePlace from, std::int64_t bytes, Steps& steps) {
-    if (to != from && bytes > 0) steps.push_back({place_, 2 * bytes, DeviceCopy{to, from, bytes}});
+    if (to != from && bytes > 0) steps.push_back({place_, number_, 2 * bytes, DeviceCopy{to, from, bytes}});
   }
 
   void add_loop(const ProgramRegion& region, const ProgramStep& step, const api::LoopStep& loop, const Places& memory,
@@ -104,6 +105,7 @@ class Unfolding {
     if (loop.condition >= 0)
       return refuse("the loop ends by a value in device memory, which nobody on the stream looks at");
     const std::string place = place_;
+    const std::size_t number = number_;
     const auto bytes = [&](std::size_t i) { return region.values[step.results[i]].type.bytes(); };
     Places state, next;  // where the carried values are, and where their next state goes
     for (std::size_t i = 0; i < step.results.size(); ++i) {
@@ -120,7 +122,7 @@ class Unfolding {
     turns.turns = loop.trip_count;
     if (loop.trip_count > 0) add_region(loop.body, state, next, scratch, turns.even);
     if (loop.trip_count > 1) add_region(loop.body, next, state, scratch, turns.odd);
-    if (loop.trip_count > 0) steps.push_back({place, 0, std::move(turns)});
+    if (loop.trip_count > 0) steps.push_back({place, number, 0, std::move(turns)});
   }
 
   void refuse(const std::string& why) {
@@ -130,6 +132,7 @@ class Unfolding {
   const api::Program& program_;
   const std::vector<DeviceCall>& calls_;
   std::string place_;  ///< of the step that is looked at
+  std::size_t number_ = 0;
   std::string first_;  ///< what is said of the first step that no stream can take
   int refused_ = 0;
   std::int64_t noted_ = 0;

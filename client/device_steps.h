@@ -48,6 +48,7 @@ struct TurnsStep {
 /// A step of a program as a stream takes it.
 struct DeviceStep {
   std::string place;       ///< in the program: "while.3, step 2 (level 1)"
+  std::size_t number = 0;  ///< of the step in its region
   std::int64_t bytes = 0;  ///< memory moved, as planned; of loops 0, their steps say it
   std::variant<PlanStep, CallStep, DeviceCopy, TurnsStep> work;
 };

@@ -1,5 +1,8 @@
 #include "client/stream_program.h"
 
+#include <algorithm>
+#include <functional>
+
 #include "client/cuda_context.h"
 #include "client/device_steps.h"
 #include "client/library_calls.h"
@@ -124,6 +127,77 @@ class Events {
   std::vector<CUevent> events_;
 };
 
+/// What is enqueued on a stream of its own, as an executable CUDA graph.
+class Replay {
+ public:
+  explicit Replay(const cuda::DriverApi& driver) : driver_(driver) {}
+  Replay(const Replay&) = delete;
+  Replay& operator=(const Replay&) = delete;
+  ~Replay() {
+    if (executable_ != nullptr) driver_.destroy_executable(executable_);
+    if (graph_ != nullptr) driver_.destroy_graph(graph_);
+    if (stream_ != nullptr) driver_.destroy_stream(stream_);
+  }
+  [[nodiscard]] static bool is_possible(const cuda::DriverApi& driver) {
+    return driver.begin_capture != nullptr && driver.end_capture != nullptr && driver.instantiate != nullptr &&
+           driver.launch_graph != nullptr && driver.destroy_graph != nullptr && driver.destroy_executable != nullptr;
+  }
+
+  Status capture(const std::function<Status(CUstream)>& enqueue) {
+    STITCH_TRY(driver_.check(driver_.create_stream(&stream_, CU_STREAM_NON_BLOCKING), "cuStreamCreate"));
+    STITCH_TRY(
+        driver_.check(driver_.begin_capture(stream_, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL), "cuStreamBeginCapture"));
+    const Status enqueued = enqueue(stream_);
+    const CUresult ended = driver_.end_capture(stream_, &graph_);
+    STITCH_TRY(enqueued);
+    STITCH_TRY(driver_.check(ended, "cuStreamEndCapture"));
+    return driver_.check(driver_.instantiate(&executable_, graph_, 0), "cuGraphInstantiate");
+  }
+  [[nodiscard]] Status launch() const {
+    return driver_.check(driver_.launch_graph(executable_, stream_), "cuGraphLaunch");
+  }
+  [[nodiscard]] Status wait() const {
+    return driver_.check(driver_.synchronize_stream(stream_), "cuStreamSynchronize");
+  }
+  [[nodiscard]] CUstream stream() const { return stream_; }
+
+ private:
+  const cuda::DriverApi& driver_;
+  CUstream stream_ = nullptr;
+  CUgraph graph_ = nullptr;
+  CUgraphExec executable_ = nullptr;
+};
+
+/// µs of a replay of what is enqueued, the median of `replays`, behind a few that are not timed.
+Result<std::optional<double>> time_of_replay(const cuda::DriverApi& driver,
+                                             const std::function<Status(CUstream)>& enqueue) {
+  if (!Replay::is_possible(driver)) return std::optional<double>();
+  constexpr std::size_t warm = 3, replays = 10;
+  STITCH_TRY(driver.check(driver.synchronize_stream(nullptr), "cuStreamSynchronize"));
+  Replay replay(driver);
+  STITCH_TRY(replay.capture(enqueue));
+  if (driver.emulated) {
+    STITCH_TRY(replay.launch());
+    STITCH_TRY(replay.wait());
+    return std::optional<double>();
+  }
+  Events events(driver);
+  STITCH_TRY(events.make(replays + 1));
+  for (std::size_t i = 0; i < warm; ++i) STITCH_TRY(replay.launch());
+  STITCH_TRY(events.record(0, replay.stream()));
+  for (std::size_t i = 0; i < replays; ++i) {
+    STITCH_TRY(replay.launch());
+    STITCH_TRY(events.record(i + 1, replay.stream()));
+  }
+  STITCH_TRY(replay.wait());
+  std::vector<double> times;
+  for (std::size_t i = 0; i < replays; ++i) {
+    STITCH_ASSIGN(times.emplace_back(), events.after(i));
+  }
+  std::ranges::nth_element(times, times.begin() + replays / 2);
+  return std::optional<double>(times[replays / 2]);
+}
+
 }  // namespace
 
 StreamProgram::StreamProgram(api::Program program, std::unique_ptr<Contents> contents)
@@ -183,13 +257,14 @@ Status StreamProgram::run(Inputs parameters, Outputs results) {
   });
 }
 
-Result<std::vector<StepTime>> StreamProgram::run_timed(Inputs parameters, Outputs results) {
+Result<ProgramTime> StreamProgram::run_timed(Inputs parameters, Outputs results) {
   STITCH_TRY(check_ports(program_, parameters, results));
   const CurrentContext current(*contents_->context);
   STITCH_TRY(current.status());
   std::vector<DeviceStep>& steps = contents_->steps;
   Events events(contents_->driver);
   STITCH_TRY(events.make(steps.size() + 1));
+  ProgramTime time;
   const auto enqueue = [&](Addresses from, Addresses to) -> Status {
     StreamTail tail = StreamTail::other;
     STITCH_TRY(contents_->enqueue(tail, steps, from, to, nullptr));
@@ -200,20 +275,24 @@ Result<std::vector<StepTime>> StreamProgram::run_timed(Inputs parameters, Output
         return done.error().within(steps[s].place);
       STITCH_TRY(events.record(s + 1, nullptr));
     }
+    STITCH_ASSIGN(time.replay_us, time_of_replay(contents_->driver, [&](CUstream stream) {
+                    StreamTail behind = StreamTail::other;
+                    return contents_->enqueue(behind, steps, from, to, stream);
+                  }));
     return {};
   };
   STITCH_TRY(run_on_host_memory(contents_->driver, parameters, results, enqueue));
-  std::vector<StepTime> times;
   for (std::size_t s = 0; s < steps.size(); ++s) {
-    StepTime& time = times.emplace_back();
-    time.place = steps[s].place;
-    time.kind = kind_of(steps[s]);
-    time.bytes = bytes_of(steps[s]);
-    time.operations = count_operations(std::span(&steps[s], 1), program_, contents_->calls->calls());
+    StepTime& step = time.steps.emplace_back();
+    step.place = steps[s].place;
+    step.number = steps[s].number;
+    step.kind = kind_of(steps[s]);
+    step.bytes = bytes_of(steps[s]);
+    step.operations = count_operations(std::span(&steps[s], 1), program_, contents_->calls->calls());
     if (contents_->driver.emulated) continue;
-    STITCH_ASSIGN(time.microseconds, events.after(s));
+    STITCH_ASSIGN(step.microseconds, events.after(s));
   }
-  return times;
+  return time;
 }
 
 }  // namespace stitch::client

@@ -17,11 +17,19 @@ namespace stitch::client {
 /// What a step of a program did in a timed run.
 struct StepTime {
   std::string place;                   ///< in the program: "step 2 (level 1)"
+  std::size_t number = 0;              ///< of the step in the program's first region
   std::string_view kind;               ///< "fragment", "library", "copy", "loop"
   std::int64_t bytes = 0;              ///< memory moved, as planned
   std::int64_t operations = 0;         ///< kernels, library calls and copies; a loop's of all its turns
   std::optional<double> microseconds;  ///< from the device's event before it to the one behind it; the emulated driver
                                        ///< has none
+};
+
+struct ProgramTime {
+  std::vector<StepTime> steps;
+  /// The whole program as one CUDA graph, median of several replays, by the device's events: what a step takes where the
+  /// host is in nobody's way. The emulated driver, and one without graphs, have none.
+  std::optional<double> replay_us;
 };
 
 /// A program on a GPU: its plans loaded, its arena allocated, and all that a run does worked out.
@@ -70,10 +78,10 @@ class StreamProgram {
   /// Runs it on host memory and waits: parameters are copied to the device, results back. For trying things out; memory
   /// on the device is allocated for each run. Errors: as of ProgramRunner::run.
   Status run(Inputs parameters, Outputs results);
-  /// The same twice, the second time with an event of the device between steps (a loop is one). What is measured has
-  /// warm caches of code, and inputs as warm as the run itself leaves them; a step that is shorter than the host takes
-  /// to enqueue it and an event is as long as that. Errors: those of run.
-  Result<std::vector<StepTime>> run_timed(Inputs parameters, Outputs results);
+  /// The same twice, the second time with an event of the device between steps (a loop is one), and then replayed as a
+  /// CUDA graph. What is measured has warm caches of code, and inputs as warm as the run itself leaves them; a step that
+  /// is shorter than the host takes to enqueue it and an event is as long as that. Errors: those of run.
+  Result<ProgramTime> run_timed(Inputs parameters, Outputs results);
 
  private:
   struct Contents;

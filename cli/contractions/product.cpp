@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <set>
 #include <nlohmann/json.hpp>
 
 #include "base/clock.h"
@@ -60,7 +61,7 @@ std::vector<Product> products_of(const graph::Graph& graph) {
   std::vector<Product> products;
   std::map<std::string, std::size_t> known;
   graph::LibraryOptions fused;
-  fused.own = [](const graph::Graph& part) { return tuning::is_product(part); };
+  fused.own = [](const graph::Graph& part, bool) { return tuning::is_product(part); };
   for (const graph::LibraryCall& call : graph::find_library_calls(graph, fused)) {
     Product product = product_of(graph, call);
     const std::string key = product.attention ? attention_hash(*product.attention).hex()
@@ -71,6 +72,28 @@ std::vector<Product> products_of(const graph::Graph& graph) {
       products.push_back(std::move(product));
     } else {
       ++products[at->second].count;
+    }
+  }
+  return products;
+}
+
+std::vector<Product> products_of(const api::Program& program) {
+  std::vector<Product> products;
+  std::set<int> seen;
+  for (const api::ProgramRegion& region : program.regions) {
+    for (const api::ProgramStep& step : region.steps) {
+      const auto* work = std::get_if<api::FragmentStep>(&step.work);
+      if (work == nullptr || !seen.insert(work->fragment).second) continue;
+      const api::ProgramFragment& fragment = program.fragments[work->fragment];
+      if (!tuning::is_product(fragment.graph)) continue;
+      Product& product = products.emplace_back();
+      product.name = step.name;
+      product.count = fragment.occurrences;
+      if (auto attention = tuning::attention_of(fragment.graph)) {
+        product.attention = *std::move(attention);
+      } else {
+        product.problem = *tuning::product_of(fragment.graph);
+      }
     }
   }
   return products;
@@ -113,7 +136,8 @@ ProductSummary summary_of(const Product& product) {
     const tuning::AttentionChoice& choice = product.attention_choice;
     return summary(*product.attention, product.attention_schedule(), choice, choice.unfused_us);
   }
-  return summary(*product.problem, product.schedule(), product.choice, product.choice.library_us);
+  const tuning::LibraryPrice& library = product.choice.library;
+  return summary(*product.problem, product.schedule(), product.choice, library.calls_us + library.rest_us);
 }
 
 std::string to_text(const Product& product) {

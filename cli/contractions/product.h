@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "api/program_document.h"
 #include "base/device_spec.h"
 #include "base/result.h"
 #include "codegen/generated_kernel.h"
@@ -37,6 +38,10 @@ struct Product {
 /// What a graph's call computes, whether a kernel of ours has it or not: every different one once, in the graph's
 /// order.
 std::vector<Product> products_of(const graph::Graph& graph);
+
+/// Those of a program that kernels of ours compute, as they are there: several of one operand in one kernel, with the
+/// rows that are combined behind one.
+std::vector<Product> products_of(const api::Program& program);
 
 /// Ranks the schedules of a product by the analytical model, and keeps the fastest. Errors: constraint (none is legal).
 Status choose(Product& product, const DeviceSpec& device, const search::ContractionSpaceOptions& space);

@@ -23,6 +23,7 @@ nlohmann::ordered_json document_of(const StepRow& row, bool checked) {
                                  {"runs", row.runs},           {"launches", row.launches}, {"bytes", row.bytes},
                                  {"host_seconds", row.seconds}};
   if (row.us) json["us"] = *row.us;
+  if (row.predicted_us) json["predicted_us"] = *row.predicted_us;
   if (checked) {
     json["compared"] = row.compared;
     json["unchecked"] = row.unchecked;
@@ -59,11 +60,13 @@ RunReport report_of(const client::ProgramRunner& runner, const StepLog& log) {
   return report;
 }
 
-RunReport report_of(const client::StreamProgram& program, const std::vector<client::StepTime>& times) {
+RunReport report_of(const client::StreamProgram& program, const client::ProgramTime& of,
+                    const std::vector<tuning::ProgramPrice>& prices) {
   RunReport report = report_of_program(program.program());
   report.library = program.library();
   report.workspaces = program.workspace_bytes();
-  for (const client::StepTime& time : times) {
+  report.replay_us = of.replay_us;
+  for (const client::StepTime& time : of.steps) {
     StepRow& row = report.steps.emplace_back();
     row.kind = time.kind;
     row.name = time.place;
@@ -72,15 +75,21 @@ RunReport report_of(const client::StreamProgram& program, const std::vector<clie
     row.bytes = time.bytes;
     row.launches = time.operations;
     row.us = time.microseconds;
+    if (time.number < prices.size()) row.predicted_us = prices[time.number].us;
   }
   return report;
 }
 
 std::string to_table(const RunReport& report, bool checked) {
-  const bool timed = std::ranges::any_of(report.steps, [](const StepRow& row) { return row.us.has_value(); });
-  const auto times = [&](std::optional<double> us) {
-    if (!timed) return std::string();
+  const auto are_there = [&](std::optional<double> StepRow::* us) {
+    return std::ranges::any_of(report.steps, [&](const StepRow& row) { return (row.*us).has_value(); });
+  };
+  const bool timed = are_there(&StepRow::us), priced = are_there(&StepRow::predicted_us);
+  const auto column = [](std::optional<double> us) {
     return us ? fmt::format(" {:>10.1f}", *us) : fmt::format(" {:>10}", "");
+  };
+  const auto times = [&](std::optional<double> us, std::optional<double> predicted) {
+    return (timed ? column(us) : "") + (priced ? column(predicted) : "");
   };
   const bool against_eager =
       std::ranges::any_of(report.steps, [](const StepRow& row) { return row.accuracy.has_value(); });
@@ -89,20 +98,25 @@ std::string to_table(const RunReport& report, bool checked) {
                                                        : "    error  tolerance  ";
   std::string text = fmt::format("{}{}\n{:<10} {:<10} {:>6} {:>9} {:>14}{} {}{}\n", report.model,
                                  report.on.empty() ? "" : ", on " + report.on, "step", "by", "runs", "launches",
-                                 "bytes", timed ? fmt::format(" {:>10}", "us") : "", check_heads, "what");
+                                 "bytes",
+                                 (timed ? fmt::format(" {:>10}", "us") : "") +
+                                     (priced ? fmt::format(" {:>10}", "predicted") : ""),
+                                 check_heads, "what");
   std::int64_t runs = 0, launches = 0, bytes = 0;
-  double us = 0;
+  double us = 0, predicted = 0;
   for (const StepRow& row : report.steps) {
     text +=
         fmt::format("{:<10} {:<10} {:>6} {:>9} {:>14}{} {}{}\n", row.kind, to_string(row.by), row.runs, row.launches,
-                    row.bytes, times(row.us), checked ? check_columns(row, against_eager) : "", row.name);
+                    row.bytes, times(row.us, row.predicted_us), checked ? check_columns(row, against_eager) : "", row.name);
     if (!row.first_wrong.empty()) text += fmt::format("  {}\n", row.first_wrong);
     runs += row.runs;
     launches += row.launches;
     bytes += row.bytes;
     us += row.us.value_or(0);
+    predicted += row.predicted_us.value_or(0);
   }
-  text += fmt::format("{:<10} {:<10} {:>6} {:>9} {:>14}{}\n", "all", "", runs, launches, bytes, times(us));
+  text += fmt::format("{:<10} {:<10} {:>6} {:>9} {:>14}{}\n", "all", "", runs, launches, bytes, times(us, predicted));
+  if (report.replay_us) text += fmt::format("the whole as one CUDA graph: {:.1f} us\n", *report.replay_us);
   if (report.whole) {
     text += fmt::format(
         "results beside the reference of the whole model: error {:.2e}, tolerance {:.2e}, {} of {} "
@@ -147,6 +161,7 @@ std::string to_json(const RunReport& report, bool checked) {
   nlohmann::ordered_json json = {{"model", report.model}};
   if (!report.on.empty()) json["on"] = report.on;
   if (!report.why_by_steps.empty()) json["why_by_steps"] = report.why_by_steps;
+  if (report.replay_us) json["replay_us"] = *report.replay_us;
   json["steps"] = nlohmann::ordered_json::array();
   for (const StepRow& row : report.steps) json["steps"].push_back(document_of(row, checked));
   if (report.whole) json["whole"] = document_of(*report.whole, true);

@@ -21,7 +21,8 @@ struct RunReport {
   std::string library;
   std::string on;                             ///< what it ran on: "the emulated device", "a stream of gpu:0"
   std::string why_by_steps;                   ///< on a GPU and not on a stream; empty: it was
-  std::optional<tuning::ProgramPrice> price;  ///< of an outline with --price
+  std::optional<tuning::ProgramPrice> price;  ///< with --price
+  std::optional<double> replay_us;            ///< of the whole on a GPU, as one CUDA graph
   // Memory, bytes.
   std::int64_t arena = 0, lower_bound = 0, results = 0, eager_peak = 0, workspaces = 0, parameters = 0;
 
@@ -29,7 +30,9 @@ struct RunReport {
 };
 
 RunReport report_of(const client::ProgramRunner& runner, const StepLog& log);
-RunReport report_of(const client::StreamProgram& program, const std::vector<client::StepTime>& times);
+/// `prices`: of the steps of the program's first region; none: they are not told.
+RunReport report_of(const client::StreamProgram& program, const client::ProgramTime& time,
+                    const std::vector<tuning::ProgramPrice>& prices);
 std::string to_table(const RunReport& report, bool checked);
 std::string to_json(const RunReport& report, bool checked);
 

@@ -37,6 +37,7 @@ struct StepRow {
   std::int64_t bytes = 0;     ///< memory moved, as planned, all runs together
   double seconds = 0;         ///< on the host, for people who wait: it says nothing of a GPU
   std::optional<double> us;   ///< on a GPU's stream, by its events
+  std::optional<double> predicted_us;
   // With a check:
   std::int64_t compared = 0;   ///< elements
   std::int64_t unchecked = 0;  ///< elements of which the reference says nothing

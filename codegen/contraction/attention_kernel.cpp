@@ -133,7 +133,7 @@ class AttentionPrinter {
   void print_kernel(const ContractionEpilogue& score, const ContractionEpilogues& epilogues, const TileNest& nest) {
     out_.line("extern \"C\" __global__ void {}", launch_bounds(shape_.threads, s_.blocks_per_sm));
     out_.open("{}({})", options_.name, arguments_.text());
-    const std::string wait = fmt::format("await_predecessor({});", arguments_.names());
+    const std::string wait = arguments_.wait(p_.keys() == 0);
     if (shape_.tiles == 0) {
       out_.line("{}", wait);
       out_.close();

@@ -108,7 +108,7 @@ class ContractionPrinter {
   Status print_kernel() {
     out_.line("extern \"C\" __global__ void {}", launch_bounds(shape_.threads, schedule_.blocks_per_sm));
     out_.open("{}({})", options_.name, arguments_.text());
-    const std::string wait = fmt::format("await_predecessor({});", arguments_.names());
+    const std::string wait = arguments_.wait(problem_.contracted == 0);
     if (shape_.tiles == 0) {
       out_.line("{}", wait);
       out_.close();

@@ -175,7 +175,13 @@ void ArgumentList::add_tensors(const graph::Graph& graph, const std::set<int>& r
 void ArgumentList::add(const kernel::Buffer& buffer, std::string_view declaration) {
   kernel_.arguments.push_back({Argument::Kind::buffer, buffer, 0});
   text_ += fmt::format("{}{}", text_.empty() ? "" : ", ", declaration);
-  names_ += fmt::format("{}{}", names_.empty() ? "" : ", ", declaration.substr(declaration.rfind(' ') + 1));
+  std::string& names = buffer.kind == kernel::Buffer::Kind::output ? written_ : read_;
+  names += fmt::format("{}{}", names.empty() ? "" : ", ", declaration.substr(declaration.rfind(' ') + 1));
+}
+
+std::string ArgumentList::wait(bool made_of_nothing) const {
+  const bool both = made_of_nothing && !read_.empty() && !written_.empty();
+  return fmt::format("await_predecessor({}{}{});", read_, both ? ", " : "", made_of_nothing ? written_ : "");
 }
 
 namespace {

@@ -42,12 +42,15 @@ class ArgumentList {
   void add(const kernel::Buffer& buffer, std::string_view declaration);
   /// "const bf16* __restrict__ in0, …".
   [[nodiscard]] const std::string& text() const { return text_; }
-  /// Their names: "in0, in1, out0".
-  [[nodiscard]] const std::string& names() const { return names_; }
+  /// The wait for the launch before, with all that is read: "await_predecessor(in0, in1);". Results are stored behind
+  /// it because what they are made of is read behind it. They are left out, since NVVM does not know how the pointer is
+  /// aligned that a wait returns, and stores through it element by element; but where results are `made_of_nothing`
+  /// they are told, too.
+  [[nodiscard]] std::string wait(bool made_of_nothing) const;
 
  private:
   GeneratedKernel& kernel_;
-  std::string text_, names_;
+  std::string text_, read_, written_;
 };
 
 /// How an operand's tile lies in shared memory.

@@ -35,9 +35,8 @@ constexpr int loads_through_registers = 8;
 /// longer for each; those of more warps do not. Fitted; why is not known, instruction caches are likely.
 constexpr int few_warps = 2;
 constexpr double most_unrolled = 1400, long_code = 1.9;
-/// A warp's instructions for a result and each pass over the sums in which rows are combined, and the SMs that the
-/// blocks of a cluster can stand on together; guesses.
-constexpr double row_instructions = 3, gpc_sms = 16;
+/// A warp's instructions for a result and each pass over the sums in which rows are combined; a guess.
+constexpr double row_instructions = 3;
 /// A loop is bound by the unit that is busy for so much of it.
 constexpr double unit_share = 0.75;
 
@@ -128,10 +127,8 @@ class Pricing {
  private:
   /// SMs that have work where each has room for so many blocks: those of a row stand in one GPC, and what is left of it
   /// stays idle.
-  [[nodiscard]] double sms_for(double x) const {
-    if (s_.row_blocks == 1) return d_.sm_count;
-    const double room = gpc_sms * x, used = std::floor(room / s_.row_blocks) * s_.row_blocks;
-    return std::floor(d_.sm_count * used / room);
+  [[nodiscard]] double sms_for(int x) const {
+    return static_cast<double>(kernel::blocks_in_clusters(s_.row_blocks, x, d_)) / x;
   }
   [[nodiscard]] double us_per_cycle() const { return 1e6 / d_.clock_hz; }
   [[nodiscard]] double stage_bytes() const { return static_cast<double>(shape_.left_bytes + shape_.right_bytes); }

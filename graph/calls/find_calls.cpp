@@ -245,7 +245,8 @@ std::vector<LibraryCall> find_library_calls(const Graph& graph, const LibraryOpt
     calls.push_back(std::move(call));
   }
   if (!options.own) return calls;
-  return widen_epilogues(graph, join_attentions(graph, std::move(calls), options.own), options.own);
+  const auto wanted = [&](const Graph& attention) { return options.own(attention, true); };
+  return widen_epilogues(graph, join_attentions(graph, std::move(calls), wanted), options.own);
 }
 
 }  // namespace stitch::graph

@@ -20,12 +20,16 @@ struct LibraryCall {
   std::string description;       ///< "dot f32 [1024,768]·[768,3072] + bias, relu"
 };
 
+/// Whether a kernel of ours is to compute a call, given its graph. `rest_apart`: what a library's call leaves of it would
+/// be a kernel of its own; it is part of one anyway where operators that no call takes read the result.
+using OwnCall = std::function<bool(const Graph& call, bool rest_apart)>;
+
 struct LibraryOptions {
   bool layouts = true;  ///< read operands through reshape, transpose, slice and (batch) broadcast
   bool epilogues = true;
   /// Whether a kernel of ours computes more than a library's call does: asked with the graph of a whole attention
   /// (attention.h) or of a dot with a longer epilogue (wide_epilogue.h), which is then one call. Empty: none does.
-  std::function<bool(const Graph&)> own = {};
+  OwnCall own = {};
 };
 
 }  // namespace stitch::graph

@@ -24,7 +24,7 @@ bool is_boundary(Op op) {
 
 class Widener {
  public:
-  Widener(const Graph& graph, std::vector<LibraryCall> calls, const std::function<bool(const Graph&)>& wanted)
+  Widener(const Graph& graph, std::vector<LibraryCall> calls, const OwnCall& wanted)
       : graph_(graph), calls_(std::move(calls)), wanted_(wanted), uses_(users(graph)), results_(is_result(graph)) {
     for (NodeId id = 0; id < graph.size(); ++id) {
       int deepest = 0;
@@ -76,9 +76,18 @@ class Widener {
     for (; !candidates.empty(); candidates.pop_back()) {
       const LibraryCall& longest = candidates.back();
       const Result<Graph> own = subgraph(graph_, longest.operands, {longest.result});
-      if (own && wanted_(*own)) return longest;
+      if (own && wanted_(*own, is_read_by_calls_alone(longest.result))) return longest;
     }
     return std::nullopt;
+  }
+
+  /// Whether nobody reads a value but what is no fragment's, layouts aside.
+  [[nodiscard]] bool is_read_by_calls_alone(Value value) const {
+    return std::ranges::all_of(uses_[value.node], [&](NodeId user) {
+      const Op op = graph_.node(user).op;
+      if (op == Op::reshape || op == Op::transpose) return is_read_by_calls_alone({user, 0});
+      return is_within_call(user) || is_boundary(op);
+    });
   }
 
   /// The root and, ascending, what depends on it by element-wise operators and layouts alone, and is no other call's.
@@ -152,7 +161,7 @@ class Widener {
 
   const Graph& graph_;
   std::vector<LibraryCall> calls_;
-  const std::function<bool(const Graph&)>& wanted_;
+  const OwnCall& wanted_;
   const std::vector<std::vector<NodeId>> uses_;
   const std::vector<bool> results_;
   std::vector<int> call_of_;  ///< the call that computes a node, or none
@@ -162,7 +171,7 @@ class Widener {
 }  // namespace
 
 std::vector<LibraryCall> widen_epilogues(const Graph& graph, std::vector<LibraryCall> calls,
-                                         const std::function<bool(const Graph&)>& wanted) {
+                                         const OwnCall& wanted) {
   return Widener(graph, std::move(calls), wanted).widen();
 }
 

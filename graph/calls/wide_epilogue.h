@@ -13,6 +13,6 @@ namespace stitch::graph {
 /// library's call would store. What the operators read besides is in memory anyway: parameters, what other calls or
 /// earlier levels store, or small against the result.
 std::vector<LibraryCall> widen_epilogues(const Graph& graph, std::vector<LibraryCall> calls,
-                                         const std::function<bool(const Graph&)>& wanted);
+                                         const OwnCall& wanted);
 
 }  // namespace stitch::graph

@@ -131,12 +131,16 @@ int resident_blocks(int block_threads, int block_registers, std::int64_t shared_
   return std::min({by_registers, by_shared, by_threads, static_cast<std::int64_t>(device.blocks_per_sm)});
 }
 
+std::int64_t blocks_in_clusters(int cluster, int of_sm, const DeviceSpec& device) {
+  constexpr int pair = 2, of_gpc = 16;  // SMs come in pairs
+  const std::int64_t all = std::int64_t{device.sm_count} * of_sm;
+  if (cluster <= pair) return all / cluster * cluster;
+  const std::int64_t gpcs = std::max(1, device.sm_count / of_gpc), sms = std::min(of_gpc, device.sm_count);
+  return gpcs * (sms * of_sm / cluster * cluster);
+}
+
 std::int64_t resident_on_device(const KernelProgram& program, const DeviceSpec& device) {
-  constexpr int of_gpc = 16;
-  const int cluster = program.schedule.cluster;
-  const int sms = cluster > 2 ? device.sm_count / of_gpc * of_gpc : device.sm_count;
-  const std::int64_t blocks = std::int64_t{resident_blocks(program, device)} * sms;
-  return blocks / cluster * cluster;
+  return blocks_in_clusters(program.schedule.cluster, resident_blocks(program, device), device);
 }
 
 int resident_blocks(const KernelProgram& program, const DeviceSpec& device) {

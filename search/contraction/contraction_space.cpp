@@ -5,6 +5,7 @@
 
 #include "kernel/contraction/contraction_rules.h"
 #include "kernel/contraction/contraction_shape.h"
+#include "kernel/program/legality.h"
 
 namespace stitch::search {
 namespace {
@@ -142,10 +143,10 @@ class Space {
     const int clusters = problem_.row_reductions.empty() ? most_cluster : 1;
     for (s.cluster = 1; s.cluster <= clusters; s.cluster *= 2) {
       for (s.blocks_per_sm = 1; s.blocks_per_sm <= most_blocks_of_sm; ++s.blocks_per_sm) {
-        const std::int64_t room = static_cast<std::int64_t>(device_.sm_count) * s.blocks_per_sm;
         s.resident = 0;
         kernel::fit_accesses(problem_, s);
-        const std::int64_t together = static_cast<std::int64_t>(s.cluster) * s.row_blocks;
+        const int together = s.cluster * s.row_blocks;
+        const std::int64_t room = kernel::blocks_in_clusters(together, s.blocks_per_sm, device_);
         const std::int64_t most = std::min(room, kernel::shape_of(problem_, s).blocks);
         s.resident = static_cast<int>(most / together * together);
         s.stages = most_tensor_stages;

@@ -16,7 +16,7 @@ using kernel::test::Mask;
 
 std::vector<LibraryCall> calls_of(const Graph& graph, bool wanted = true) {
   LibraryOptions options;
-  options.own = [=](const Graph&) { return wanted; };
+  options.own = [=](const Graph&, bool) { return wanted; };
   return find_library_calls(graph, options);
 }
 

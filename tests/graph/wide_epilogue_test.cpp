@@ -21,7 +21,7 @@ Tailed tailed(const std::function<std::vector<Value>(Builder&, Value)>& tail, bo
       b.dot(b.parameter(DType::f16, {64, 32}), b.parameter(DType::f16, {32, 96}), {{}, {}, {1}, {0}, DType::f16});
   Tailed made{*b.finish(tail(b, product)), {}};
   LibraryOptions options;
-  options.own = [=](const Graph&) { return wanted; };
+  options.own = [=](const Graph&, bool) { return wanted; };
   made.call = find_library_calls(made.graph, options).front();
   return made;
 }
@@ -58,7 +58,7 @@ TEST(WideEpilogue, ConvolutionsHaveThemToo) {
   LibraryOptions options;
   made.call = find_library_calls(made.graph, options).front();
   EXPECT_EQ(taken(made), "") << "no library's call has it";
-  options.own = [](const Graph&) { return true; };
+  options.own = [](const Graph&, bool) { return true; };
   made.call = find_library_calls(made.graph, options).front();
   EXPECT_EQ(taken(made), "logistic multiply");
   EXPECT_EQ(made.call.operands.size(), 2U);
@@ -112,7 +112,7 @@ TEST(WideEpilogue, OtherOperandsAreInMemory) {
   const Value gate = b.dot(x, y, dot), up = b.dot(x, b.parameter(DType::f16, {32, 96}), dot);
   const Graph graph = *b.finish({b.binary(Op::multiply, b.unary(Op::logistic, gate), up)});
   LibraryOptions options;
-  options.own = [](const Graph&) { return true; };
+  options.own = [](const Graph&, bool) { return true; };
   const auto calls = find_library_calls(graph, options);
   ASSERT_EQ(calls.size(), 2U);
   EXPECT_EQ(calls[0].epilogue.size() + calls[1].epilogue.size(), 2U) << "the function and the product, by either";

@@ -11,6 +11,7 @@ class FakeNvml {
  public:
   FakeNvml() : handle_(::dlopen(library().c_str(), RTLD_NOW | RTLD_LOCAL)) {}
   ~FakeNvml() {
+    if (handle_ == nullptr) return;  // it was not brought along to a machine with a GPU, where its tests are skipped
     throttle(0, 0, 0);
     know_power(true);
   }

@@ -92,7 +92,7 @@ TEST(AttentionProgram, AnAttentionIsOneStep) {
   const graph::Graph model = *b.finish({b.binary(graph::Op::add, projected(joined), x)});
 
   ProgramOptions ours;
-  ours.own_product = [](const graph::Graph& part) { return is_product(part); };
+  ours.own_product = [](const graph::Graph& part, bool) { return is_product(part); };
   const auto program = build_program(model, ours);
   ASSERT_TRUE(program) << program.error().message;
   EXPECT_TRUE(program->calls.empty());
@@ -114,7 +114,7 @@ TEST(AttentionProgram, EqualCallsAreAskedForOnce) {
     x = b.dot(x, b.parameter(DType::f16, {64, 64}), {{}, {}, {1}, {0}, DType::f16});
   int asked = 0;
   ProgramOptions ours;
-  ours.own_product = [&](const graph::Graph& part) {
+  ours.own_product = [&](const graph::Graph& part, bool) {
     ++asked;
     return is_product(part);
   };

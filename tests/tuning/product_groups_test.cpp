@@ -32,7 +32,7 @@ Value multiplied(Builder& b, Value x, Value w) { return b.dot(x, w, {{}, {}, {1}
 /// Products of each step that has any, ascending.
 std::vector<int> products_of_steps(Graph graph, const std::function<bool(const Graph&)>& wanted = {}) {
   EXPECT_TRUE(graph::simplify(graph).ok());
-  const auto ours = [&](const Graph& part) { return product_of(part).ok() && (!wanted || wanted(part)); };
+  const auto ours = [&](const Graph& part, bool) { return product_of(part).ok() && (!wanted || wanted(part)); };
   const auto program = build_program(graph, {{}, ours});
   EXPECT_TRUE(program) << program.error().message;
   std::vector<int> counts;

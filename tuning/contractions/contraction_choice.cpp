@@ -5,28 +5,8 @@
 #include "codegen/contraction/contraction_epilogue.h"
 #include "costmodel/uncertainty.h"
 #include "kernel/contraction/merged_contraction.h"
-#include "kernel/contraction/row_reductions.h"
 
 namespace stitch::tuning {
-namespace {
-
-/// A call for each product, and a kernel for rows that are combined, or several results that are made, behind one.
-Result<double> rival_us(const kernel::ContractionProblem& problem, const DeviceSpec& device,
-                        const costmodel::AnalyticalConstants& constants) {
-  if (problem.has_rows()) {
-    STITCH_ASSIGN(const graph::Graph product, kernel::without_rows(problem));
-    STITCH_ASSIGN(const kernel::ContractionProblem alone, kernel::derive_contraction(product));
-    return costmodel::library_us(alone, device, constants) +
-           costmodel::rows_apart_us(problem, product, device, constants);
-  }
-  double us = 0;
-  for (const kernel::ContractionProblem& part : kernel::parts_of(problem))
-    us += costmodel::library_us(part, device, constants);
-  return us;
-}
-
-}  // namespace
-
 Result<kernel::ContractionProblem> product_of(const graph::Graph& fragment) {
   const auto products = std::ranges::count_if(fragment.nodes(), graph::is_contraction, &graph::Node::op);
   STITCH_ASSIGN(kernel::ContractionProblem problem,
@@ -55,9 +35,9 @@ Result<ContractionChoice> choose_contraction(const kernel::ContractionProblem& p
   };
   STITCH_ASSIGN(choice.ranked, search::best_contractions(problem, device, predict, options));
   choice.time = costmodel::contraction_time(problem, choice.ranked.best.front().schedule, device, constants);
-  STITCH_ASSIGN(choice.library_us, rival_us(problem, device, constants));
-  choice.uncertainty_us =
-      costmodel::uncertainty_us(costmodel::KernelKind::contraction, std::max(choice.time.total, choice.library_us));
+  STITCH_ASSIGN(choice.library, library_price(problem, device, constants));
+  choice.uncertainty_us = costmodel::uncertainty_us(costmodel::KernelKind::contraction,
+                                                    std::max(choice.time.total, choice.library.calls_us));
   return choice;
 }
 

@@ -4,6 +4,7 @@
 #include "base/result.h"
 #include "costmodel/contraction/contraction_time.h"
 #include "search/contraction/contraction_space.h"
+#include "tuning/contractions/library_price.h"
 
 namespace stitch::tuning {
 
@@ -11,7 +12,7 @@ namespace stitch::tuning {
 struct ContractionChoice {
   search::RankedContractions ranked;
   costmodel::ContractionTime time;  ///< of the first
-  double library_us = 0;            ///< predicted; of several products a call each, of rows a kernel behind one
+  LibraryPrice library;
   double uncertainty_us = 0;        ///< of the difference between the two predictions
 };
 

@@ -31,11 +31,15 @@ struct ProductKernels {
   std::shared_ptr<const graph::Graph> graph;  ///< what a kernel computes, with the fragment's parameters
   std::vector<Ranked> best;
   double rival_us = 0;        ///< predicted for the library's call, or calls with what is between them
+  double rest_us = 0;         ///< for what these leave of the epilogues, where that is a kernel of its own
   double uncertainty_us = 0;  ///< of the difference to the first
 
   /// Whether our kernel is predicted to be faster than its rival by more than both may be off. Errors of two
   /// predictions of the same work go the same way for the most part, so that it is the larger one's.
-  [[nodiscard]] bool ours_is_faster() const { return best.front().predicted_us + uncertainty_us < rival_us; }
+  /// `rest_apart`: what the rival leaves would be a kernel of its own.
+  [[nodiscard]] bool ours_is_faster(bool rest_apart) const {
+    return best.front().predicted_us + uncertainty_us < rival_us + (rest_apart ? rest_us : 0);
+  }
 };
 
 /// Whether a fragment is of the matmul class.

@@ -19,16 +19,16 @@
 namespace stitch::tuning {
 namespace {
 
-/// Whether a program has a product computed by a kernel of ours.
-bool is_taken(const ProductKernels& kernels, const graph::Graph& call, ProductsBy by) {
-  return by == ProductsBy::ours || kernels.ours_is_faster() || (by == ProductsBy::stream && !graph::are_matmuls(call));
+/// Whether a program has a product computed by a kernel of ours. `rest_apart`: as graph::OwnCall has it.
+bool is_taken(const ProductKernels& kernels, const graph::Graph& call, ProductsBy by, bool rest_apart) {
+  return by == ProductsBy::ours || kernels.ours_is_faster(rest_apart) || (by == ProductsBy::stream && !graph::are_matmuls(call));
 }
 
 /// What a product would take behind which another kernel combines rows, or makes several results, and that kernel, µs.
 Result<double> us_before_rows(const kernel::ContractionProblem& problem, ProductsBy by, const DeviceSpec& device) {
   STITCH_ASSIGN(const graph::Graph product, kernel::without_rows(problem));
   STITCH_ASSIGN(const ProductKernels kernels, product_kernels(product, device, 1));
-  const bool taken = is_taken(kernels, product, by);
+  const bool taken = is_taken(kernels, product, by, false);
   return (taken ? kernels.best.front().predicted_us : kernels.rival_us) +
          costmodel::rows_apart_us(problem, product, device) - device.dependent_saving_us();
 }
@@ -42,8 +42,8 @@ Result<double> us_apart(const kernel::ContractionProblem& problem, ProductsBy by
   for (const graph::Value result : problem.graph->results()) {
     STITCH_ASSIGN(const graph::Graph one, graph::part_of(*problem.graph, result));
     STITCH_ASSIGN(const ProductKernels kernels, product_kernels(one, device, 1));
-    const bool taken = is_taken(kernels, one, by);
-    us += taken ? kernels.best.front().predicted_us : kernels.rival_us;
+    const bool taken = is_taken(kernels, one, by, true);
+    us += taken ? kernels.best.front().predicted_us : kernels.rival_us + kernels.rest_us;
     ours += taken ? 1 : 0;
   }
   return us - std::max(0, ours - 1) * device.dependent_saving_us();
@@ -93,11 +93,11 @@ bool Tuner::runs_in_one_kernel(const graph::Graph& loop, const std::stop_token& 
 
 bool Tuner::is_product(const graph::Graph& canonical) const { return tuning::is_product(canonical); }
 
-bool Tuner::computes_product(const graph::Graph& call, std::optional<ProductsBy> asked) const {
+bool Tuner::computes_product(const graph::Graph& call, std::optional<ProductsBy> asked, bool rest_apart) const {
   const ProductsBy by = asked.value_or(context_->options.products);
   if (by == ProductsBy::library) return false;
   const auto kernels = product_kernels(call, context_->device, 1);
-  if (!kernels || !is_taken(*kernels, call, by)) return false;
+  if (!kernels || !is_taken(*kernels, call, by, rest_apart)) return false;
   const auto problem = product_of(call);
   if (!problem || (problem->members.empty() && !problem->has_rows())) return true;  // one call, or an attention
   const auto apart = us_apart(*problem, by, context_->device);

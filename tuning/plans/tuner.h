@@ -72,7 +72,9 @@ class Tuner {
   /// Whether a kernel of ours computes a library call of a program, a whole attention, or several products of one
   /// operand (`by`; without it TunerOptions::products): it is then a fragment like any other, with a plan. Several are
   /// only where that is predicted to be faster than each by itself, too.
-  [[nodiscard]] bool computes_product(const graph::Graph& call, std::optional<ProductsBy> by = {}) const;
+  /// `rest_apart`: as graph::OwnCall has it.
+  [[nodiscard]] bool computes_product(const graph::Graph& call, std::optional<ProductsBy> by = {},
+                                      bool rest_apart = true) const;
   /// What the best schedule for a product, convolution or attention is predicted to take, and the library's call or
   /// calls, µs. Nothing: it is none, or no schedule is legal.
   struct ProductPrice {

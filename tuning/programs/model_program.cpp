@@ -46,9 +46,9 @@ Result<api::Program> outline_program(import::Imported model, const Tuner& tuner,
     return form && left.contains(form->key);
   };
   const ProgramOptions options{[&](const graph::Graph& loop) { return tuner.runs_in_one_kernel(loop, request.stop); },
-                               [&](const graph::Graph& call) {
+                               [&](const graph::Graph& call, bool rest_apart) {
                                  return !request.stop.stop_requested() && !is_left(call) &&
-                                        tuner.computes_product(call, request.products);
+                                        tuner.computes_product(call, request.products, rest_apart);
                                },
                                model.graph.constraints};
   STITCH_ASSIGN(api::Program program, build_program(model.graph, options));

@@ -31,8 +31,8 @@ struct Tables {
   api::Program program;
   std::map<Hash128, int> fragments;
   std::map<std::string, int> calls;
-  std::map<std::string, bool>
-      ours;  ///< what own_product said of a call: layers have equal ones, and it ranks schedules
+  /// What own_product said of a call: layers have equal ones, and it ranks schedules.
+  std::map<std::pair<std::string, bool>, bool> ours;
 };
 
 /// Names and lines tell where something stands, and equal calls stand in many places.
@@ -50,19 +50,19 @@ Graph nameless(Graph graph) {
 }
 
 /// Whether a kernel of ours computes a part of the graph.
-bool is_ours(Tables& tables, const Graph& graph, Graph part) {
+bool is_ours(Tables& tables, const Graph& graph, Graph part, bool rest_apart) {
   if (!tables.options.own_product) return false;
   part = nameless(std::move(part));
   part.constraints = graph.constraints | tables.options.constraints;
-  const auto [known, added] = tables.ours.try_emplace(graph::encode(part, graph::Encoding::cbor));
-  if (added) known->second = tables.options.own_product(part);
+  const auto [known, added] = tables.ours.try_emplace({graph::encode(part, graph::Encoding::cbor), rest_apart});
+  if (added) known->second = tables.options.own_product(part, rest_apart);
   return known->second;
 }
 
 /// Which attentions and longer epilogues are single steps: those that kernels of ours compute.
-std::function<bool(const Graph&)> own_calls(Tables& tables, const Graph& graph) {
+graph::OwnCall own_calls(Tables& tables, const Graph& graph) {
   if (!tables.options.own_product) return {};
-  return [&](const Graph& part) { return is_ours(tables, graph, part); };
+  return [&](const Graph& part, bool rest_apart) { return is_ours(tables, graph, part, rest_apart); };
 }
 
 class RegionBuilder {
@@ -212,7 +212,7 @@ class RegionBuilder {
   Status fill_call(const RegionPiece& piece, const graph::LibraryCall& call, ProgramStep& step) {
     STITCH_ASSIGN(Graph part, graph::subgraph(graph_, piece.reads, piece.writes));
     part = nameless(std::move(part));
-    if (is_ours(tables_, graph_, part)) {
+    if (is_ours(tables_, graph_, part, true)) {
       part.constraints = graph_.constraints | tables_.options.constraints;
       return fill_fragment(part, call.description, step);
     }

@@ -4,6 +4,7 @@
 
 #include "api/program_document.h"
 #include "base/result.h"
+#include "graph/calls/library_call.h"
 #include "graph/graph.h"
 
 namespace stitch::tuning {
@@ -13,7 +14,7 @@ struct ProgramOptions {
   std::function<bool(const graph::Graph&)> whole_loop;
   /// Which library calls, attentions and products with longer epilogues (their graphs) are fragments, with kernels of
   /// ours; null: none.
-  std::function<bool(const graph::Graph&)> own_product = {};
+  graph::OwnCall own_product = {};
   graph::Constraints constraints = {};  ///< of the model, for the bodies of its loops as well
 };
 

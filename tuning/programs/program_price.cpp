@@ -34,16 +34,21 @@ class Pricing {
         calls_(program.calls.size()) {}
 
   Result<ProgramPrice> of_region(int region) {
-    ProgramPrice total;
+    STITCH_ASSIGN(const auto steps, of_steps(region));
+    return sum_of(steps);
+  }
+
+  Result<std::vector<ProgramPrice>> of_steps(int region) {
+    std::vector<ProgramPrice> steps;
     bool behind_kernel = false;  // what a region's first step stands behind is not looked for
     for (const api::ProgramStep& step : program_.regions[region].steps) {
       STITCH_ASSIGN(ProgramPrice price, of_step(step));
       const bool kernels = std::holds_alternative<api::FragmentStep>(step.work) && price.launches > 0;
       if (kernels && behind_kernel) depend(price, 1);
       behind_kernel = kernels || (behind_kernel && std::holds_alternative<api::FragmentStep>(step.work));
-      add(total, price, 1);
+      steps.push_back(price);
     }
-    return total;
+    return steps;
   }
 
  private:
@@ -136,8 +141,19 @@ class Pricing {
 
 }  // namespace
 
+Result<std::vector<ProgramPrice>> price_steps(const api::Program& program, const Tuner& tuner,
+                                              const std::stop_token& stop) {
+  return Pricing(program, tuner, stop).of_steps(0);
+}
+
 Result<ProgramPrice> price_program(const api::Program& program, const Tuner& tuner, const std::stop_token& stop) {
   return Pricing(program, tuner, stop).of_region(0);
+}
+
+ProgramPrice sum_of(const std::vector<ProgramPrice>& steps) {
+  ProgramPrice total;
+  for (const ProgramPrice& step : steps) add(total, step, 1);
+  return total;
 }
 
 }  // namespace stitch::tuning

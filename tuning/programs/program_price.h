@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <stop_token>
+#include <vector>
 
 #include "api/program_document.h"
 #include "base/result.h"
@@ -26,5 +27,9 @@ struct ProgramPrice {
 
 /// Errors: constraint (a fragment that no plan is found for, by name); cancelled.
 Result<ProgramPrice> price_program(const api::Program& program, const Tuner& tuner, const std::stop_token& stop = {});
+/// The same of each step of the program's first region: together they are its price.
+Result<std::vector<ProgramPrice>> price_steps(const api::Program& program, const Tuner& tuner,
+                                              const std::stop_token& stop = {});
+ProgramPrice sum_of(const std::vector<ProgramPrice>& steps);
 
 }  // namespace stitch::tuning

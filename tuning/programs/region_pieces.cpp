@@ -16,7 +16,7 @@ namespace {
 
 graph::CutGraph cut_region(const graph::Graph& graph, bool carried,
                            const std::function<bool(const graph::Graph&)>& whole_loop,
-                           const graph::Constraints& constraints, const std::function<bool(const graph::Graph&)>& own) {
+                           const graph::Constraints& constraints, const graph::OwnCall& own) {
   graph::CutOptions options;
   options.library.own = own;
   options.carried = carried;
@@ -29,7 +29,7 @@ graph::CutGraph cut_region(const graph::Graph& graph, bool carried,
 
 RegionPieces::RegionPieces(const graph::Graph& graph, bool carried,
                            const std::function<bool(const graph::Graph&)>& whole_loop,
-                           const graph::Constraints& constraints, const std::function<bool(const graph::Graph&)>& own)
+                           const graph::Constraints& constraints, const graph::OwnCall& own)
     : graph_(graph), carried_(carried), cut_(cut_region(graph, carried, whole_loop, constraints, own)) {
   for (const graph::FragmentSite& site : cut_.fragments) {
     const bool computes = !site.nodes.empty();
@@ -58,10 +58,11 @@ RegionPieces::RegionPieces(const graph::Graph& graph, bool carried,
   merge_products(own);
 }
 
-void RegionPieces::merge_rows(const std::function<bool(const graph::Graph&)>& own) {
+void RegionPieces::merge_rows(const graph::OwnCall& own) {
   std::vector<bool> gone(pieces_.size(), false);
   for (RowGroup& group : group_rows(
-           graph_, pieces_, [&](Value value) { return memory_of(value); }, own)) {
+           graph_, pieces_, [&](Value value) { return memory_of(value); },
+           [&](const graph::Graph& one) { return own(one, true); })) {
     RegionPiece& product = pieces_[group.product];
     const RegionPiece& rows = pieces_[group.rows];
     product.reads = std::move(group.reads);
@@ -75,10 +76,11 @@ void RegionPieces::merge_rows(const std::function<bool(const graph::Graph&)>& ow
   drop(gone);
 }
 
-void RegionPieces::merge_products(const std::function<bool(const graph::Graph&)>& own) {
+void RegionPieces::merge_products(const graph::OwnCall& own) {
   std::vector<bool> gone(pieces_.size(), false);
   for (const PieceGroup& group : group_products(
-           graph_, pieces_, [&](Value value) { return memory_of(value); }, own)) {
+           graph_, pieces_, [&](Value value) { return memory_of(value); },
+           [&](const graph::Graph& one) { return own(one, true); })) {
     RegionPiece merged;
     MergedCalls calls;
     for (const std::size_t p : group) {

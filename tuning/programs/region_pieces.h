@@ -19,7 +19,7 @@ class RegionPieces {
   /// `carried`, `whole_loop` and `constraints`: see graph::CutOptions; `own`: see graph::LibraryOptions, asked as well
   /// which products are one piece, and which have what stands behind them. `graph` must outlive it.
   RegionPieces(const graph::Graph& graph, bool carried, const std::function<bool(const graph::Graph&)>& whole_loop,
-               const graph::Constraints& constraints = {}, const std::function<bool(const graph::Graph&)>& own = {});
+               const graph::Constraints& constraints = {}, const graph::OwnCall& own = {});
 
   [[nodiscard]] const graph::Graph& graph() const { return graph_; }
   [[nodiscard]] const std::vector<RegionPiece>& pieces() const { return pieces_; }
@@ -39,8 +39,8 @@ class RegionPieces {
   void read_what_is_made(RegionPiece& piece, const graph::LibraryCall& call) const;
 
   /// Make pieces of groups of them.
-  void merge_rows(const std::function<bool(const graph::Graph&)>& own);
-  void merge_products(const std::function<bool(const graph::Graph&)>& own);
+  void merge_rows(const graph::OwnCall& own);
+  void merge_products(const graph::OwnCall& own);
   void drop(const std::vector<bool>& gone);
 
   std::vector<RegionPiece> pieces_;

@@ -1,0 +1,82 @@
+#include "tuning/contractions/library_price.h"
+
+#include <algorithm>
+
+#include "costmodel/contraction/contraction_time.h"
+#include "graph/builder.h"
+#include "graph/calls/find_calls.h"
+#include "graph/calls/strided_matmul.h"
+#include "graph/subgraph.h"
+
+namespace stitch::tuning {
+namespace {
+
+using graph::Dims;
+using kernel::ContractionProblem;
+
+/// One of several calls, as a product of its own: its longest loop is the batch.
+Result<ContractionProblem> one_call_of(const graph::StridedMatmul& matmul) {
+  const std::int64_t batch = std::ranges::max(matmul.loops);
+  graph::Builder builder;
+  const graph::Value left = builder.parameter(matmul.left.dtype, Dims{batch, matmul.rows, matmul.depth});
+  const graph::Value right = builder.parameter(matmul.right.dtype, Dims{batch, matmul.depth, matmul.columns});
+  STITCH_ASSIGN(graph::Graph call,
+                builder.finish({builder.dot(left, right, {{0}, {0}, {2}, {1}, matmul.result.dtype})}));
+  call.constraints.tf32 = matmul.tf32;
+  return kernel::derive_contraction(std::move(call));
+}
+
+class Pricing {
+ public:
+  Pricing(const DeviceSpec& device, const costmodel::AnalyticalConstants& constants)
+      : device_(device), constants_(constants) {}
+
+  /// Of one product; `alone`: all that is computed.
+  Result<LibraryPrice> of(const ContractionProblem& problem, const graph::Graph& alone) const {
+    const std::vector<graph::LibraryCall> calls = graph::find_library_calls(alone);
+    if (calls.size() == 1 && calls[0].result != alone.results()[0]) {
+      if (const auto narrow = kernel::contraction_of(alone, calls[0])) {
+        STITCH_ASSIGN(LibraryPrice price, of(*narrow, *narrow->graph));
+        price.rest_us = costmodel::rows_apart_us(problem, *narrow->graph, device_, constants_);
+        return price;
+      }
+    }
+    const double us = costmodel::library_us(problem, device_, constants_);
+    const auto matmul = graph::describe_matmul(alone);
+    if (!matmul || matmul->calls() == 1) return LibraryPrice{us};
+    const auto call = one_call_of(*matmul);
+    if (!call) return LibraryPrice{us};
+    const double each = costmodel::library_us(*call, device_, constants_);
+    return LibraryPrice{std::max(us, static_cast<double>(matmul->calls()) * each)};
+  }
+
+ private:
+  const DeviceSpec& device_;
+  const costmodel::AnalyticalConstants& constants_;
+};
+
+}  // namespace
+
+Result<LibraryPrice> library_price(const ContractionProblem& problem, const DeviceSpec& device,
+                                   const costmodel::AnalyticalConstants& constants) {
+  const Pricing pricing(device, constants);
+  if (problem.has_rows()) {
+    STITCH_ASSIGN(const graph::Graph product, kernel::without_rows(problem));
+    STITCH_ASSIGN(const ContractionProblem alone, kernel::derive_contraction(product));
+    STITCH_ASSIGN(LibraryPrice price, pricing.of(alone, product));
+    price.calls_us += price.rest_us + costmodel::rows_apart_us(problem, product, device, constants);
+    price.rest_us = 0;
+    return price;
+  }
+  if (problem.members.empty()) return pricing.of(problem, *problem.graph);
+  LibraryPrice sum;
+  for (std::size_t m = 0; m < problem.members.size(); ++m) {
+    STITCH_ASSIGN(const graph::Graph one, graph::part_of(*problem.graph, problem.graph->results()[m]));
+    STITCH_ASSIGN(const LibraryPrice price, pricing.of(problem.members[m], one));
+    sum.calls_us += price.calls_us;
+    sum.rest_us += price.rest_us;
+  }
+  return sum;
+}
+
+}  // namespace stitch::tuning
