@@ -210,10 +210,33 @@ class RunAll(Bundle):
         self.assertNotIn("autotune", quick)
         self.assertNotIn("--peers", whole)
 
+    def python_with(self, *modules):
+        """PYTHONPATH of a folder that has these, empty."""
+        folder = self.folder / "python"
+        folder.mkdir()
+        for name in modules:
+            (folder / f"{name}.py").write_text("")
+        return mock.patch.dict(os.environ, {"PYTHONPATH": str(folder)})
+
+    def test_xla_that_fails_costs_its_own_line_only(self):
+        (self.bundle / "models").mkdir()
+        (self.bundle / "models/asr.hlo.txt").write_text("HloModule m\n")
+        with self.python_with("jax"):
+            self.assertEqual(self.run_all("--only", "programs"), 1, self.said)
+            self.assertEqual({key: status for key, status in self.state().items() if key.startswith("programs")},
+                             {"programs asr library": 0, "programs asr stream": 0, "programs asr xla": 1})
+            line, = map(json.loads, (self.results / "programs-xla.jsonl").read_text().splitlines())
+            self.assertEqual((line["name"], line["variant"], line["platform"]), ("asr", "default", "gpu"))
+            self.assertIn("exit status 1: Traceback", line["error"])
+
     def test_programs_run_by_the_library_and_as_a_stream_takes_them(self):
         (self.bundle / "models").mkdir()
         for name in ("asr.hlo.txt.gz", "dien_infer.hlo.txt.gz"):
             (self.bundle / "models" / name).write_text("")
+        # With JAX or without: XLA has done its part.
+        self.results.mkdir()
+        (self.results / "programs-xla.jsonl").write_text("".join(
+            json.dumps({"name": name, "variant": "default"}) + "\n" for name in ("asr", "dien_infer")))
         self.assertEqual(self.run_all("--only", "programs"), 0, self.said)
         calls = [line for line in self.calls if line.startswith("stitch run")]
         self.assertEqual(len(calls), 4)
