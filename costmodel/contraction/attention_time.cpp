@@ -19,9 +19,10 @@ using kernel::ContractionOperand;
 using kernel::ContractionProblem;
 using kernel::ContractionSchedule;
 
-/// Instructions for one score: its maximum, difference, exponential and sum, and its conversion (fitted to schedules
-/// measured on an H100, bench/results/gpu); for one result that follows the maximum; and of a turn (fitted).
-constexpr double score_instructions = 9, scale_instructions = 1, walk_instructions = 160;
+/// Instructions for one score: its maximum, difference, exponential and sum, and its conversion (fitted to 19 schedules
+/// of six attentions measured on an H100, bench/results/gpu); for one result that follows the maximum; and of a turn
+/// (fitted).
+constexpr double score_instructions = 13, scale_instructions = 1, walk_instructions = 160;
 /// By wgmma, of a score: 5 are counted in SASS of CUDA 13.0, but they wait for one another and for registers that are
 /// being multiplied; fitted to 37 schedules of five attentions measured on an H100. What a turn begins and ends with;
 /// guess.
