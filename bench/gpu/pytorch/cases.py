@@ -10,8 +10,8 @@ from torch.nn import functional as F
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """`make(tiny)`: the model. `inputs(tiny, device)`: keyword arguments, drawn anew with every call. `results(output)`:
-    the tensors that are compared; of a case that trains the first is the loss."""
+    """`make(tiny)`: the model. `inputs(tiny, device)`: keyword arguments, drawn anew with every call.
+    `results(output)`: the tensors that are compared; of a case that trains the first is the loss."""
 
     name: str
     make: Callable

@@ -9,6 +9,7 @@ standard input begins the measuring: then this process is to be alone on the GPU
 import argparse
 import contextlib
 import copy
+import functools
 import json
 import os
 import pathlib
@@ -39,8 +40,8 @@ def say(**line):
 
 
 def error(values, exact) -> float:
-    """The largest difference, relative to the largest value of the tensor that it is in; of a tensor that is nothing but
-    rounding beside the others, relative to a thousandth of their largest."""
+    """The largest difference, relative to the largest value of the tensor that it is in; of a tensor that is nothing
+    but rounding beside the others, relative to a thousandth of their largest."""
     scales = [y.abs().max().item() for y in exact]
     least = max(1e-3 * max(scales, default=0.0), 1e-12)
     worst = 0.0
@@ -110,7 +111,7 @@ class Work:
     def __init__(self, options):
         self.case = next(case for case in cases.CASES if case.name == options.case)
         self.device, self.tiny, self.calls = options.device, options.tiny, options.calls
-        self.ways = {}
+        self.ways, self.peaks = {}, {}
         torch.manual_seed(0)
         model = self.case.make(self.tiny)
         self.model = (model if self.case.trains else model.eval()).to(self.device, self.case.dtype)
@@ -161,6 +162,9 @@ class Work:
         way.case = cases.dataclasses.replace(self.case, autocast=None)
         results = [value.detach().double().clone() for value in way.call()]
         self.wait()
+        del way
+        if self.device == "cuda":
+            torch.cuda.empty_cache()  # for the others, and for plans' workspaces, which are not PyTorch's
         return results
 
     def prepare(self):
@@ -168,7 +172,7 @@ class Work:
         if not self.attempt("float64", "check", lambda: expected.extend(self.exact(self.inputs))):
             return
         for name in WAYS:
-            self.attempt(name, "check", lambda: self.check(name, expected))  # noqa: B023: called at once
+            self.attempt(name, "check", lambda: self.check(name, expected))  # noqa: B023
         if self.device == "cuda" and "stitch" in self.ways and not (self.case.trains or self.case.optimizer):
             self.attempt("stitch", "streams", self.check_streams)
 
@@ -239,8 +243,8 @@ class Work:
         return {"graph_error": error(way.captured, expected)}
 
     def measure(self):
-        for name, way in list(self.ways.items()):
-            if not self.attempt(name, "time", way.call):
+        for name in list(self.ways):
+            if not self.attempt(name, "time", lambda: self.call_for_memory(name)):  # noqa: B023
                 del self.ways[name]
         rows = {name: {} for name in self.ways}
         self.attempt("all", "time", lambda: self.time_calls(rows))
@@ -249,7 +253,17 @@ class Work:
                 self.attempt(name, "profile", lambda: rows[name].update(self.profiled(way)))  # noqa: B023
             self.attempt("all", "graph", lambda: self.measure_graphs(rows))
         for name, row in rows.items():
-            self.say(name, "time", **row)
+            self.say(name, "time", **{**row, "peak_bytes": self.peaks.get(name)})
+
+    def call_for_memory(self, name: str):
+        """A call that is not timed; the most that PyTorch's allocator had in it, over what it had before."""
+        if self.device == "cuda":
+            torch.cuda.reset_peak_memory_stats()
+            before = torch.cuda.memory_allocated()
+        self.ways[name].call()
+        self.wait()
+        if self.device == "cuda":
+            self.peaks[name] = torch.cuda.max_memory_allocated() - before
 
     def measure_graphs(self, rows: dict):
         if self.case.trains or self.case.optimizer:
@@ -258,26 +272,28 @@ class Work:
         expected = self.exact(inputs)
         for way in self.ways.values():
             way.inputs = {name: value.clone() for name, value in self.inputs.items()}
-        for name in list(self.ways):
-            self.attempt(name, "graph", lambda: rows[name].update(self.check_graph(name, expected, inputs)))  # noqa: B023
-        captured = {name: way.graph.replay for name, way in self.ways.items() if way.graph is not None}
-        for name, times in self.timed(captured, 1).items():
+        # Eager last: a capture that fails (of a model that looks at a mask's values) may spoil those behind it.
+        for name in sorted(self.ways, key=lambda name: name == "eager"):
+            replayed = functools.partial(self.check_graph, name, expected, inputs)
+            self.attempt(name, "graph", lambda: rows[name].update(replayed()))  # noqa: B023
+        captured = {name: way.graph.replay for name, way in self.ways.items() if "graph_error" in rows[name]}
+        for name, times in self.timed(captured, 1, self.calls).items():
             rows[name]["graph_us"] = statistics.median(times["us"])
 
     def time_calls(self, rows: dict):
         runs = {name: way.call for name, way in self.ways.items()}
-        for name, times in self.timed(runs, 1).items():
+        for name, times in self.timed(runs, 1, self.calls).items():
             rows[name] |= {"call_us": statistics.median(times["us"]), "host_us": statistics.median(times["host_us"])}
             rows[name]["call_us_of_all"] = times["us"]
         # One call behind another: the host may be ahead of the GPU, as in a program that waits for nothing.
-        for name, times in self.timed(runs, 4).items():
+        for name, times in self.timed(runs, 4, max(2, self.calls // 3)).items():
             rows[name]["behind_another_us"] = statistics.median(times["us"])
 
-    def timed(self, runs: dict, behind: int) -> dict:
-        """Interleaved, another way first in each round. `us`: by events on the GPU; `host_us`: until they are enqueued."""
+    def timed(self, runs: dict, behind: int, turns: int) -> dict:
+        """Interleaved, another way first in each round. `us`: by the GPU's events; `host_us`: until all is enqueued."""
         times = {name: {"us": [], "host_us": []} for name in runs}
         names = list(runs)
-        for turn in range(self.calls):
+        for turn in range(turns):
             for name in names[turn % len(names) :] + names[: turn % len(names)]:
                 us, host_us = self.one(runs[name], behind)
                 times[name]["us"].append(us)
