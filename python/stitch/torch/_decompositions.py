@@ -79,13 +79,17 @@ def _each(overload, name: str):
     return decomposed
 
 
+def _names_of_list_operators() -> list:
+    """Of the dispatcher: in some releases (2.11) dir(torch.ops.aten) has only what somebody has looked up before."""
+    prefix = "aten::_foreach_"
+    full = {name.partition(".")[0] for name in torch._C._dispatch_get_all_op_names() if name.startswith(prefix)}
+    return sorted(name.removeprefix(prefix) for name in full if not name.endswith("_"))
+
+
 def _of_lists() -> dict:
     table = {}
-    for full in dir(aten):
-        name = full.removeprefix("_foreach_")
-        if not full.startswith("_foreach_") or full.endswith("_"):
-            continue
-        packet = getattr(aten, full)
+    for name in _names_of_list_operators():
+        packet = getattr(aten, f"_foreach_{name}")
         for kind in packet.overloads():
             own = _PART_NAMES.get(name, name)
             if kind.startswith("Scalar"):

@@ -20,6 +20,15 @@ from . import _document, _partition, _report, _shapes
 # Random numbers are eager's, drawn in its order; strides are what AOTAutograd traced; nobody but the user makes CUDA graphs.
 _CONFIG = {"fallback_random": True, "strict_output_strides": True, "triton.cudagraphs": False}
 
+
+def _config() -> dict:
+    """Of that what this release of PyTorch has: 2.11 cannot be asked for strides of views."""
+    from torch._inductor import config
+
+    return {name: value for name, value in _CONFIG.items() if name != "strict_output_strides" or hasattr(config, name)}
+
+
+
 _used = False
 _forked = False
 
@@ -193,7 +202,7 @@ def _compiled(operators: torch.fx.GraphModule, values: list) -> Callable:
         torch.inference_mode(False),
         torch.no_grad(),
         tracing(TracingContext(mode)),
-        config.patch(_CONFIG),
+        config.patch(_config()),
     ):
         graph = _decomposed(operators, values, mode, select_decomp_table())
         return compile_fx_inner(graph, values, cudagraphs=BoxedBool(False))
