@@ -74,9 +74,8 @@ Result<std::vector<Product>> products_joined(const ContractionsOptions& options,
   planning.compiles = false;
   planning.products = tuning::ProductsBy::ours;
   STITCH_ASSIGN(const auto session, Session::open(common, planning));
-  STITCH_ASSIGN(
-      const api::Program program,
-      tuning::outline_program(std::move(imported), *session->tuner, {.name = options.model.filename().string()}));
+  STITCH_ASSIGN(const api::Program program, tuning::outline_program(std::move(imported), *session->tuner,
+                                                                    {.name = options.model.filename().string()}));
   return products_of(program);
 }
 
@@ -186,8 +185,9 @@ void add_contractions_command(CLI::App& app, ExitCode& code) {
                        "file with a JSON array of products or attentions (bench/contractions, bench/attention)")
           ->excludes(model);
   command
-      ->add_flag("--joined", options->joined,
-                 "of a model: as a program has them, several of one operand in one kernel, and with the rows behind one")
+      ->add_flag(
+          "--joined", options->joined,
+          "of a model: as a program has them, several of one operand in one kernel, and with the rows behind one")
       ->needs(model);
   command->add_option("--target", options->target, "GPU; without it, the device's own, or h100")->check(target_name());
   CLI::Option* without = command

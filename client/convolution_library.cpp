@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
+#include <map>
 
+#include "client/device_events.h"
 #include "client/library_workspace.h"
 
 namespace stitch::client {
@@ -49,10 +52,48 @@ bool lies_alike(const StridedConvolution::Tensor& one, const StridedConvolution:
          last + 1 == graph::element_count(one.extents);
 }
 
+/// Of those that are timed: what comes later in a library's list is rarely faster.
+constexpr std::size_t most_timed_plans = 8;
+
+/// Bytes of the memory behind each tensor's parameter.
+std::map<int, std::int64_t> bytes_of_parameters(const StridedConvolution& how) {
+  std::map<int, std::int64_t> bytes;
+  const auto add = [&](const StridedConvolution::Tensor& tensor) {
+    std::int64_t last = tensor.offset;
+    for (std::size_t d = 0; d < tensor.extents.size(); ++d) last += (tensor.extents[d] - 1) * tensor.strides[d];
+    std::int64_t& most = bytes[tensor.parameter];
+    most = std::max(most, (last + 1) * byte_size(tensor.dtype));
+  };
+  for (const StridedConvolution::Tensor* tensor : {&how.input, &how.filter, &how.output}) add(*tensor);
+  for (const auto* tensor : {&how.addend, &how.bias}) {
+    if (*tensor) add(**tensor);
+  }
+  return bytes;
+}
+
+/// By the device's events: once for nothing, then the mean of a few, on a stream of its own.
+Result<double> time_by_events(const cuda::DriverApi& driver, const std::function<Status(CUstream)>& run) {
+  constexpr int runs = 3;
+  DeviceEvents events(driver);
+  STITCH_TRY(events.make(2));
+  DeviceStream stream(driver);
+  STITCH_TRY(stream.make());
+  STITCH_TRY(run(stream.get()));
+  STITCH_TRY(events.record(0, stream.get()));
+  for (int i = 0; i < runs; ++i) STITCH_TRY(run(stream.get()));
+  STITCH_TRY(events.record(1, stream.get()));
+  STITCH_TRY(stream.wait());
+  STITCH_ASSIGN(const double us, events.after(0));
+  return us / runs;
+}
+
 }  // namespace
 
 ConvolutionLibrary::ConvolutionLibrary(std::shared_ptr<const CudaContext> context, std::shared_ptr<const dnn::Api> api)
-    : context_(std::move(context)), api_(std::move(api)), zeros_(*context_->driver) {}
+    : context_(std::move(context)), api_(std::move(api)), zeros_(*context_->driver) {
+  if (context_->driver->emulated) return;
+  timer_ = [this](const std::function<Status(CUstream)>& run) { return time_by_events(*context_->driver, run); };
+}
 
 ConvolutionLibrary::~ConvolutionLibrary() {
   convolutions_.clear();
@@ -120,6 +161,8 @@ Status ConvolutionLibrary::make_constants() {
 
 Status ConvolutionLibrary::choose_plan(Convolution& made, const Descriptor& graph,
                                        const StridedConvolution& how) const {
+  const std::size_t wanted = timer_ ? most_timed_plans : 1;
+  std::vector<Plan> plans;
   std::string why;
   for (const dnn::HeuristicMode mode : {dnn::HeuristicMode::a, dnn::HeuristicMode::fallback}) {
     STITCH_ASSIGN(Descriptor heuristics, Descriptor::make(*api_, DescriptorType::engine_heuristics));
@@ -142,16 +185,22 @@ Status ConvolutionLibrary::choose_plan(Convolution& made, const Descriptor& grap
     if (most == 0) continue;
     STITCH_ASSIGN(const std::int64_t found,
                   heuristics.get(Attribute::heuristics_results, AttributeType::descriptor, most, pointers.data()));
-    for (std::int64_t i = 0; i < std::min(found, most); ++i) {
-      STITCH_ASSIGN(const bool taken, take_plan(made, configurations[i], how, why));
-      if (taken) return {};
+    for (std::int64_t i = 0; i < std::min(found, most) && plans.size() < wanted; ++i) {
+      STITCH_ASSIGN(std::optional<Plan> plan, plan_of(configurations[i], how, why));
+      if (plan) plans.push_back(*std::move(plan));
     }
   }
-  return make_error(ErrorKind::unsupported, "cuDNN has no plan for it{}{}", why.empty() ? "" : ": ", why);
+  if (plans.empty())
+    return make_error(ErrorKind::unsupported, "cuDNN has no plan for it{}{}", why.empty() ? "" : ": ", why);
+  Plan& taken = plans[fastest(plans, made.tensors, how)];
+  made.plan = std::move(taken.plan);
+  made.workspace_bytes = taken.workspace_bytes;
+  return {};
 }
 
-Result<bool> ConvolutionLibrary::take_plan(Convolution& made, const Descriptor& configuration,
-                                           const StridedConvolution& how, std::string& why) const {
+Result<std::optional<ConvolutionLibrary::Plan>> ConvolutionLibrary::plan_of(const Descriptor& configuration,
+                                                                            const StridedConvolution& how,
+                                                                            std::string& why) const {
   STITCH_ASSIGN(Descriptor engine, Descriptor::make(*api_, DescriptorType::engine));
   dnn::DescriptorPointer pointer = engine.pointer();
   STITCH_TRY(configuration.get(Attribute::configuration_engine, AttributeType::descriptor, 1, &pointer));
@@ -161,7 +210,7 @@ Result<bool> ConvolutionLibrary::take_plan(Convolution& made, const Descriptor& 
   for (std::int64_t n = 0; n < std::min<std::int64_t>(count, std::ssize(notes)); ++n) {
     if (const std::string forbidden = forbidden_by(how, notes[n]); !forbidden.empty()) {
       why = "what it has " + forbidden;
-      return false;
+      return std::optional<Plan>();
     }
   }
   STITCH_ASSIGN(Descriptor plan, Descriptor::make(*api_, DescriptorType::execution_plan));
@@ -169,31 +218,62 @@ Result<bool> ConvolutionLibrary::take_plan(Convolution& made, const Descriptor& 
   STITCH_TRY(plan.set(Attribute::plan_configuration, configuration));
   if (const Status done = plan.finalize(); !done) {  // what heuristics suggest need not be there for this device
     why = done.error().message;
-    return false;
+    return std::optional<Plan>();
   }
   std::int64_t bytes = 0;
   STITCH_TRY(plan.get(Attribute::plan_workspace_size, AttributeType::int64, 1, &bytes));
   if (bytes > most_library_workspace_bytes) {
     why = fmt::format("what it has wants a workspace of {} bytes", bytes);
-    return false;
+    return std::optional<Plan>();
   }
-  made.plan = std::move(plan);
-  made.workspace_bytes = bytes;
-  return true;
+  return std::optional<Plan>(Plan{std::move(plan), bytes});
 }
 
-Status ConvolutionLibrary::make_pack(Convolution& convolution, std::vector<std::uint64_t> addresses) const {
-  convolution.pack.reset();
+std::size_t ConvolutionLibrary::fastest(const std::vector<Plan>& plans,
+                                        const std::vector<ConvolutionOperations::Tensor>& tensors,
+                                        const StridedConvolution& how) const {
+  if (!timer_ || plans.size() < 2) return 0;
+  // Memory for each parameter and the result, and for the greediest plan: whatever is in it, a plan takes as long.
+  std::map<int, DeviceMemory> memory;
+  for (const auto& [parameter, bytes] : bytes_of_parameters(how)) {
+    if (!memory.try_emplace(parameter, *context_->driver).first->second.make(bytes)) return 0;
+  }
+  DeviceMemory workspace(*context_->driver);
+  const std::int64_t most = std::ranges::max(plans, {}, &Plan::workspace_bytes).workspace_bytes;
+  if (most > 0 && !workspace.make(most)) return 0;
+  std::vector<std::uint64_t> addresses;
+  for (const ConvolutionOperations::Tensor& tensor : tensors) {
+    const auto found = memory.find(tensor.parameter);
+    if (found == memory.end()) return 0;
+    addresses.push_back(found->second.address() + tensor.offset);
+  }
+  addresses.push_back(workspace.address());
+  const auto pack = make_pack(tensors, addresses);
+  if (!pack) return 0;
+  std::size_t best = 0;
+  double least = std::numeric_limits<double>::infinity();
+  for (std::size_t p = 0; p < plans.size(); ++p) {
+    const auto us = timer_([&](CUstream stream) -> Status {
+      STITCH_TRY(api_->check(api_->set_stream(handle_, stream), "cudnnSetStream"));
+      return api_->check(api_->execute(handle_, plans[p].plan.pointer(), pack->pointer()), "cudnnBackendExecute");
+    });
+    if (!us || *us >= least) continue;  // one that does not run is none
+    least = *us;
+    best = p;
+  }
+  return best;
+}
+
+Result<Descriptor> ConvolutionLibrary::make_pack(const std::vector<ConvolutionOperations::Tensor>& tensors,
+                                                 std::vector<std::uint64_t> addresses) const {
   std::vector<std::int64_t> ids;
-  for (const ConvolutionOperations::Tensor& tensor : convolution.tensors) ids.push_back(tensor.id);
+  for (const ConvolutionOperations::Tensor& tensor : tensors) ids.push_back(tensor.id);
   STITCH_ASSIGN(Descriptor pack, Descriptor::make(*api_, DescriptorType::variant_pack));
   STITCH_TRY(pack.set(Attribute::pack_unique_ids, ids));
   STITCH_TRY(pack.set(Attribute::pack_pointers, AttributeType::pointer, std::ssize(ids), addresses.data()));
   STITCH_TRY(pack.set(Attribute::pack_workspace, AttributeType::pointer, 1, &addresses.back()));
   STITCH_TRY(pack.finalize());
-  convolution.pack = std::move(pack);
-  convolution.addresses = std::move(addresses);
-  return {};
+  return pack;
 }
 
 Status ConvolutionLibrary::launch(int number, const std::vector<std::uint64_t>& parameters, std::uint64_t result,
@@ -216,7 +296,11 @@ Status ConvolutionLibrary::launch(int number, const std::vector<std::uint64_t>& 
     STITCH_TRY(driver.check(driver.copy_on_device(to, from, bytes, stream), "cuMemcpyDtoDAsync"));
   }
   addresses.push_back(convolution.workspace_bytes > 0 ? workspace : 0);
-  if (!convolution.pack || addresses != convolution.addresses) STITCH_TRY(make_pack(convolution, std::move(addresses)));
+  if (!convolution.pack || addresses != convolution.addresses) {
+    convolution.pack.reset();
+    STITCH_ASSIGN(convolution.pack, make_pack(convolution.tensors, addresses));
+    convolution.addresses = std::move(addresses);
+  }
   STITCH_TRY(api_->check(api_->set_stream(handle_, stream), "cudnnSetStream"));
   return api_->check(api_->execute(handle_, convolution.plan->pointer(), convolution.pack->pointer()),
                      "cudnnBackendExecute");

@@ -127,6 +127,9 @@ Status CudaPlan::load_kernel(const api::KernelLaunch& launch, const ArtifactSour
         driver_.set_attribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, launch.shared_bytes),
         "cuFuncSetAttribute"));
   }
+  // The driver loads a function when it is first launched, or asked for an attribute (CUDA_MODULE_LOADING=LAZY): that
+  // would be in a capture, where nothing may be loaded.
+  if (driver_.load_function != nullptr) STITCH_TRY(driver_.check(driver_.load_function(function), "cuFuncLoad"));
   ready_.push_back(made_ready(launch, function, workspace_.address()));
   return {};
 }

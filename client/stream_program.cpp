@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "client/cuda_context.h"
+#include "client/device_events.h"
 #include "client/device_steps.h"
 #include "client/library_calls.h"
 #include "client/program_plans.h"
@@ -95,48 +96,15 @@ Status StreamProgram::Contents::enqueue(StreamTail& tail, std::vector<DeviceStep
 
 namespace {
 
-/// Events of a device.
-class Events {
- public:
-  explicit Events(const cuda::DriverApi& driver) : driver_(driver) {}
-  Events(const Events&) = delete;
-  Events& operator=(const Events&) = delete;
-  ~Events() {
-    for (const CUevent event : events_) driver_.destroy_event(event);
-  }
-  Status make(std::size_t count) {
-    for (std::size_t i = 0; i < count; ++i) {
-      CUevent event = nullptr;
-      STITCH_TRY(driver_.check(driver_.create_event(&event, CU_EVENT_DEFAULT), "cuEventCreate"));
-      events_.push_back(event);
-    }
-    return {};
-  }
-  [[nodiscard]] Status record(std::size_t index, CUstream stream) const {
-    return driver_.check(driver_.record_event(events_[index], stream), "cuEventRecord");
-  }
-  /// From one to the next, us; all must have happened.
-  [[nodiscard]] Result<double> after(std::size_t index) const {
-    float milliseconds = 0;
-    STITCH_TRY(driver_.check(driver_.elapsed(&milliseconds, events_[index], events_[index + 1]), "cuEventElapsedTime"));
-    return milliseconds * 1e3;
-  }
-
- private:
-  const cuda::DriverApi& driver_;
-  std::vector<CUevent> events_;
-};
-
 /// What is enqueued on a stream of its own, as an executable CUDA graph.
 class Replay {
  public:
-  explicit Replay(const cuda::DriverApi& driver) : driver_(driver) {}
+  explicit Replay(const cuda::DriverApi& driver) : driver_(driver), stream_(driver) {}
   Replay(const Replay&) = delete;
   Replay& operator=(const Replay&) = delete;
   ~Replay() {
     if (executable_ != nullptr) driver_.destroy_executable(executable_);
     if (graph_ != nullptr) driver_.destroy_graph(graph_);
-    if (stream_ != nullptr) driver_.destroy_stream(stream_);
   }
   [[nodiscard]] static bool is_possible(const cuda::DriverApi& driver) {
     return driver.begin_capture != nullptr && driver.end_capture != nullptr && driver.instantiate != nullptr &&
@@ -144,26 +112,24 @@ class Replay {
   }
 
   Status capture(const std::function<Status(CUstream)>& enqueue) {
-    STITCH_TRY(driver_.check(driver_.create_stream(&stream_, CU_STREAM_NON_BLOCKING), "cuStreamCreate"));
-    STITCH_TRY(
-        driver_.check(driver_.begin_capture(stream_, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL), "cuStreamBeginCapture"));
-    const Status enqueued = enqueue(stream_);
-    const CUresult ended = driver_.end_capture(stream_, &graph_);
+    STITCH_TRY(stream_.make());
+    STITCH_TRY(driver_.check(driver_.begin_capture(stream(), CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
+                             "cuStreamBeginCapture"));
+    const Status enqueued = enqueue(stream());
+    const CUresult ended = driver_.end_capture(stream(), &graph_);
     STITCH_TRY(enqueued);
     STITCH_TRY(driver_.check(ended, "cuStreamEndCapture"));
     return driver_.check(driver_.instantiate(&executable_, graph_, 0), "cuGraphInstantiate");
   }
   [[nodiscard]] Status launch() const {
-    return driver_.check(driver_.launch_graph(executable_, stream_), "cuGraphLaunch");
+    return driver_.check(driver_.launch_graph(executable_, stream()), "cuGraphLaunch");
   }
-  [[nodiscard]] Status wait() const {
-    return driver_.check(driver_.synchronize_stream(stream_), "cuStreamSynchronize");
-  }
-  [[nodiscard]] CUstream stream() const { return stream_; }
+  [[nodiscard]] Status wait() const { return stream_.wait(); }
+  [[nodiscard]] CUstream stream() const { return stream_.get(); }
 
  private:
   const cuda::DriverApi& driver_;
-  CUstream stream_ = nullptr;
+  DeviceStream stream_;
   CUgraph graph_ = nullptr;
   CUgraphExec executable_ = nullptr;
 };
@@ -181,7 +147,7 @@ Result<std::optional<double>> time_of_replay(const cuda::DriverApi& driver,
     STITCH_TRY(replay.wait());
     return std::optional<double>();
   }
-  Events events(driver);
+  DeviceEvents events(driver);
   STITCH_TRY(events.make(replays + 1));
   for (std::size_t i = 0; i < warm; ++i) STITCH_TRY(replay.launch());
   STITCH_TRY(events.record(0, replay.stream()));
@@ -262,7 +228,7 @@ Result<ProgramTime> StreamProgram::run_timed(Inputs parameters, Outputs results)
   const CurrentContext current(*contents_->context);
   STITCH_TRY(current.status());
   std::vector<DeviceStep>& steps = contents_->steps;
-  Events events(contents_->driver);
+  DeviceEvents events(contents_->driver);
   STITCH_TRY(events.make(steps.size() + 1));
   ProgramTime time;
   const auto enqueue = [&](Addresses from, Addresses to) -> Status {

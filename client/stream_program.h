@@ -27,8 +27,8 @@ struct StepTime {
 
 struct ProgramTime {
   std::vector<StepTime> steps;
-  /// The whole program as one CUDA graph, median of several replays, by the device's events: what a step takes where the
-  /// host is in nobody's way. The emulated driver, and one without graphs, have none.
+  /// The whole program as one CUDA graph, median of several replays, by the device's events: what a step takes where
+  /// the host is in nobody's way. The emulated driver, and one without graphs, have none.
   std::optional<double> replay_us;
 };
 
@@ -79,8 +79,8 @@ class StreamProgram {
   /// on the device is allocated for each run. Errors: as of ProgramRunner::run.
   Status run(Inputs parameters, Outputs results);
   /// The same twice, the second time with an event of the device between steps (a loop is one), and then replayed as a
-  /// CUDA graph. What is measured has warm caches of code, and inputs as warm as the run itself leaves them; a step that
-  /// is shorter than the host takes to enqueue it and an event is as long as that. Errors: those of run.
+  /// CUDA graph. What is measured has warm caches of code, and inputs as warm as the run itself leaves them; a step
+  /// that is shorter than the host takes to enqueue it and an event is as long as that. Errors: those of run.
   Result<ProgramTime> run_timed(Inputs parameters, Outputs results);
 
  private:

@@ -23,6 +23,11 @@ class EntryFinder {
     entry = reinterpret_cast<Entry>(::dlsym(library_, name));
     if (entry == nullptr && missing_ == nullptr && is_needed(users)) missing_ = name;
   }
+  /// What newer drivers have.
+  template <class Entry>
+  void find_if_there(Entry& entry, const char* name) const {
+    entry = reinterpret_cast<Entry>(::dlsym(library_, name));
+  }
   /// Null when everything that the use needs was found.
   [[nodiscard]] const char* missing() const { return missing_; }
 
@@ -62,6 +67,7 @@ void find_kernel_entries(EntryFinder& finder, DriverApi& api) {
   STITCH_FIND(Users::all, unload_module, cuModuleUnload);
   STITCH_FIND(Users::all, get_function, cuModuleGetFunction);
   STITCH_FIND(Users::all, set_attribute, cuFuncSetAttribute);
+  finder.find_if_there(api.load_function, "cuFuncLoad");
   STITCH_FIND(Users::all, launch, cuLaunchKernelEx);
   STITCH_FIND(Users::all, allocate, cuMemAlloc);
   STITCH_FIND(Users::all, free, cuMemFree);

@@ -54,6 +54,7 @@ struct DriverApi {
   decltype(&cuModuleUnload) unload_module = nullptr;
   decltype(&cuModuleGetFunction) get_function = nullptr;
   decltype(&cuFuncSetAttribute) set_attribute = nullptr;
+  CUresult(CUDAAPI* load_function)(CUfunction) = nullptr;  ///< cuFuncLoad; null: a driver before 12.4
   decltype(&cuLaunchKernelEx) launch = nullptr;
 
   decltype(&cuMemAlloc) allocate = nullptr;

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <map>
-#include <set>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/clock.h"
 #include "codegen/contraction/attention_kernel.h"

@@ -81,7 +81,7 @@ RunReport report_of(const client::StreamProgram& program, const client::ProgramT
 }
 
 std::string to_table(const RunReport& report, bool checked) {
-  const auto are_there = [&](std::optional<double> StepRow::* us) {
+  const auto are_there = [&](std::optional<double> StepRow::*us) {
     return std::ranges::any_of(report.steps, [&](const StepRow& row) { return (row.*us).has_value(); });
   };
   const bool timed = are_there(&StepRow::us), priced = are_there(&StepRow::predicted_us);
@@ -96,18 +96,17 @@ std::string to_table(const RunReport& report, bool checked) {
   const std::string_view check_heads = !checked        ? ""
                                        : against_eager ? "    error  tolerance   rms error, eager's  "
                                                        : "    error  tolerance  ";
-  std::string text = fmt::format("{}{}\n{:<10} {:<10} {:>6} {:>9} {:>14}{} {}{}\n", report.model,
-                                 report.on.empty() ? "" : ", on " + report.on, "step", "by", "runs", "launches",
-                                 "bytes",
-                                 (timed ? fmt::format(" {:>10}", "us") : "") +
-                                     (priced ? fmt::format(" {:>10}", "predicted") : ""),
-                                 check_heads, "what");
+  std::string text =
+      fmt::format("{}{}\n{:<10} {:<10} {:>6} {:>9} {:>14}{} {}{}\n", report.model,
+                  report.on.empty() ? "" : ", on " + report.on, "step", "by", "runs", "launches", "bytes",
+                  (timed ? fmt::format(" {:>10}", "us") : "") + (priced ? fmt::format(" {:>10}", "predicted") : ""),
+                  check_heads, "what");
   std::int64_t runs = 0, launches = 0, bytes = 0;
   double us = 0, predicted = 0;
   for (const StepRow& row : report.steps) {
-    text +=
-        fmt::format("{:<10} {:<10} {:>6} {:>9} {:>14}{} {}{}\n", row.kind, to_string(row.by), row.runs, row.launches,
-                    row.bytes, times(row.us, row.predicted_us), checked ? check_columns(row, against_eager) : "", row.name);
+    text += fmt::format("{:<10} {:<10} {:>6} {:>9} {:>14}{} {}{}\n", row.kind, to_string(row.by), row.runs,
+                        row.launches, row.bytes, times(row.us, row.predicted_us),
+                        checked ? check_columns(row, against_eager) : "", row.name);
     if (!row.first_wrong.empty()) text += fmt::format("  {}\n", row.first_wrong);
     runs += row.runs;
     launches += row.launches;

@@ -20,8 +20,8 @@ struct LibraryCall {
   std::string description;       ///< "dot f32 [1024,768]·[768,3072] + bias, relu"
 };
 
-/// Whether a kernel of ours is to compute a call, given its graph. `rest_apart`: what a library's call leaves of it would
-/// be a kernel of its own; it is part of one anyway where operators that no call takes read the result.
+/// Whether a kernel of ours is to compute a call, given its graph. `rest_apart`: what a library's call leaves of it
+/// would be a kernel of its own; it is part of one anyway where operators that no call takes read the result.
 using OwnCall = std::function<bool(const Graph& call, bool rest_apart)>;
 
 struct LibraryOptions {

@@ -170,8 +170,7 @@ class Widener {
 
 }  // namespace
 
-std::vector<LibraryCall> widen_epilogues(const Graph& graph, std::vector<LibraryCall> calls,
-                                         const OwnCall& wanted) {
+std::vector<LibraryCall> widen_epilogues(const Graph& graph, std::vector<LibraryCall> calls, const OwnCall& wanted) {
   return Widener(graph, std::move(calls), wanted).widen();
 }
 

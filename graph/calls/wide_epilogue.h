@@ -12,7 +12,6 @@ namespace stitch::graph {
 /// layouts in between, as long as nobody else needs what lies between, and the result is no larger than what the
 /// library's call would store. What the operators read besides is in memory anyway: parameters, what other calls or
 /// earlier levels store, or small against the result.
-std::vector<LibraryCall> widen_epilogues(const Graph& graph, std::vector<LibraryCall> calls,
-                                         const OwnCall& wanted);
+std::vector<LibraryCall> widen_epilogues(const Graph& graph, std::vector<LibraryCall> calls, const OwnCall& wanted);
 
 }  // namespace stitch::graph

@@ -7,9 +7,9 @@
 namespace stitch::graph {
 namespace {
 
-/// Each position is a load more of every element, from L1 as a rule: with many that is what a kernel waits for. It still
-/// does better than a product of one column for each feature, which is what a library's call comes down to (on an H100
-/// f32[8,250,256] under 31 positions took cuDNN 74 us, and a product of ours 107 us, where memory takes 3 us:
+/// Each position is a load more of every element, from L1 as a rule: with many that is what a kernel waits for. It
+/// still does better than a product of one column for each feature, which is what a library's call comes down to (on an
+/// H100 f32[8,250,256] under 31 positions took cuDNN 74 us, and a product of ours 107 us, where memory takes 3 us:
 /// bench/results/gpu/h100-2026-11-28-1). 7 × 7 are among them (ConvNeXt).
 constexpr std::int64_t most_positions = 64;
 

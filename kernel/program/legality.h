@@ -38,10 +38,10 @@ constexpr int warps_of(int threads) { return (threads + 31) / 32; }
 int resident_blocks(const KernelProgram& program, const DeviceSpec& device);
 int resident_blocks(int threads, int registers, std::int64_t shared_bytes, const DeviceSpec& device);
 
-/// Blocks that are on the device together where an SM has room for `of_sm`, and each `cluster` of them stand in one GPC.
-/// Of the GPCs of an H100, which have 16 or 18 SMs, clusters of 4 and 8 leave some over; whole 16 SMs are counted (a
-/// guess; the driver knows by cuOccupancyMaxActiveClusters). One cluster more than fit begins when others have ended: a
-/// product of 33 clusters of 4 that stay took twice its predicted time on an H100.
+/// Blocks that are on the device together where an SM has room for `of_sm`, and each `cluster` of them stand in one
+/// GPC. Of the GPCs of an H100, which have 16 or 18 SMs, clusters of 4 and 8 leave some over; whole 16 SMs are counted
+/// (a guess; the driver knows by cuOccupancyMaxActiveClusters). One cluster more than fit begins when others have
+/// ended: a product of 33 clusters of 4 that stay took twice its predicted time on an H100.
 std::int64_t blocks_in_clusters(int cluster, int of_sm, const DeviceSpec& device);
 
 /// Blocks of this kernel that fit on the device together, in its clusters. The driver refuses a cooperative launch of

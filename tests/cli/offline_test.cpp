@@ -54,6 +54,35 @@ TEST_F(OfflineEmulated, ProductsBecomeKernels) {
   EXPECT_TRUE(plain(stitch({"contractions", layers, "--target", "t4", "--json"}).out).contains("why_none"));
 }
 
+TEST_F(OfflineEmulated, ProductsAreListedAsProgramsHaveThem) {
+  const std::string model = folder.write("heads.hlo.txt", R"(HloModule heads
+
+ENTRY main {
+  x = f16[256,96] parameter(0)
+  a = f16[96,128] parameter(1)
+  b = f16[96,64] parameter(2)
+  first = f16[256,128] dot(x, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  second = f16[256,64] dot(x, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT all = (f16[256,128], f16[256,64]) tuple(first, second)
+}
+)");
+  const json joined = stitch({"contractions", model, "--joined", "--json"}).json();
+  EXPECT_EQ(joined["problem"], "f16 1×[256,96]·[96,128+64] → f16, f16");
+  EXPECT_LT(joined["predicted_us"], joined["library_us"]) << "two calls";
+  EXPECT_NE(stitch({"contractions", "--problems", model, "--joined"}).code, 0);
+}
+
+TEST_F(OfflineEmulated, StepsHaveAPrice) {
+  const std::string layers = folder.write("layers.hlo.txt", layers_hlo);
+  const json priced = stitch({"run", layers, "--outline", "--price", "--products", "ours", "--json"}).json();
+  double sum = 0;
+  for (const json& step : priced["steps"]) sum += step["predicted_us"].get<double>();
+  EXPECT_GT(sum, 0);
+  EXPECT_DOUBLE_EQ(sum, priced["price"]["predicted_us"].get<double>());
+  const json run = stitch({"run", layers, "--price", "--products", "ours", "--json"}).json();
+  EXPECT_DOUBLE_EQ(run["price"]["predicted_us"].get<double>(), sum);
+}
+
 TEST_F(OfflineEmulated, AttentionsOfAListAreRanked) {
   const std::string list = folder.write("attentions.json", R"([
     {"name": "prefill", "dtype": "bf16", "heads": 32, "kv_heads": 8, "rows": 1024, "keys": 1024, "depth": 64,

@@ -69,6 +69,36 @@ TEST_F(ConvolutionLibraryEmulated, ALibraryThatIsNotThereIsUnavailable) {
 TEST_F(ConvolutionLibraryEmulated, TakesWhatTheCallAllows) {
   EXPECT_EQ(chosen(padded_convolution(DType::f32)), 8192) << "neither TF32 nor a gigabyte";
 }
+/// Each that will do runs on memory that is there, as the emulated driver sees to, and the fastest is taken.
+TEST_F(ConvolutionLibraryEmulated, TakesTheFastestWherePlansAreTimed) {
+  int runs = 0;
+  const auto take = [&](int fastest) {
+    runs = 0;
+    convolutions_->time_plans_by([&, fastest](const std::function<Status(CUstream)>& run) -> Result<double> {
+      STITCH_TRY(run(nullptr));
+      synchronize();
+      return runs++ == fastest ? 1.0 : 2.0;
+    });
+  };
+  take(1);
+  EXPECT_EQ(chosen(padded_convolution(DType::f32)), 4096) << "the first would be the one with 8192 bytes";
+  EXPECT_EQ(runs, 3) << "two of mode A, and the fallback";
+  take(0);
+  EXPECT_EQ(chosen(padded_convolution(DType::f32)), 8192);
+  StridedConvolution how = padded_convolution(DType::f32);
+  how.relu = true;
+  take(0);
+  ASSERT_TRUE(convolutions_->prepare(how).ok());
+  EXPECT_GE(runs, 2) << "with a bias of zeros, for which there is memory, too";
+}
+TEST_F(ConvolutionLibraryEmulated, WhatDoesNotRunIsNotTaken) {
+  int runs = 0;
+  convolutions_->time_plans_by([&](const std::function<Status(CUstream)>&) -> Result<double> {
+    if (runs++ == 0) return make_error(ErrorKind::runtime, "not this one");
+    return 1.0;
+  });
+  EXPECT_EQ(chosen(padded_convolution(DType::f32)), 4096);
+}
 TEST_F(ConvolutionLibraryEmulated, TakesTf32WhereItIsGranted) {
   StridedConvolution how = padded_convolution(DType::f32);
   how.tf32 = true;

@@ -46,6 +46,31 @@ TEST(WideEpilogue, BranchesThatMeetAgainAreTaken) {
       << "nobody wants it";
 }
 
+/// Whether the asked one is told that the rest would be a kernel of its own.
+TEST(WideEpilogue, WhoElseWouldComputeTheRestIsTold) {
+  const auto apart = [](const std::function<Value(Builder&, Value)>& behind) {
+    Builder b;
+    const DotAttributes dot{{}, {}, {1}, {0}, DType::f16};
+    const Value product = b.dot(b.parameter(DType::f16, {64, 32}), b.parameter(DType::f16, {32, 96}), dot);
+    const Graph graph = *b.finish({behind(b, gated(b, product))});
+    std::vector<bool> told;
+    LibraryOptions options;
+    options.own = [&](const Graph&, bool rest_apart) {
+      told.push_back(rest_apart);
+      return true;
+    };
+    find_library_calls(graph, options);
+    EXPECT_FALSE(told.empty());
+    return told.front();
+  };
+  EXPECT_TRUE(apart([](Builder&, Value x) { return x; })) << "a result";
+  EXPECT_TRUE(apart([](Builder& b, Value x) {
+    return b.dot(b.transpose(x, {1, 0}), b.parameter(DType::f16, {64, 8}), {{}, {}, {1}, {0}, DType::f16});
+  })) << "another product's operand";
+  EXPECT_FALSE(apart([](Builder& b, Value x) { return b.reduce(ReduceKind::max, x, {1}); }))
+      << "rows that are combined";
+}
+
 TEST(WideEpilogue, ConvolutionsHaveThemToo) {
   Builder b;
   ConvolutionAttributes a;

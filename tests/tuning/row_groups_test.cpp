@@ -40,7 +40,7 @@ Value normed(Builder& b, Value x, DType dtype = DType::f32, std::int64_t rows = 
 
 Result<api::Program> built(Graph graph) {
   EXPECT_TRUE(graph::simplify(graph).ok());
-  return build_program(graph, {{}, [](const Graph& part) { return product_of(part).ok(); }});
+  return build_program(graph, {{}, [](const Graph& part, bool) { return product_of(part).ok(); }});
 }
 /// Steps, and how many results the kernels of products have.
 std::pair<std::size_t, std::vector<std::size_t>> shape_of(const Graph& graph) {

@@ -13,7 +13,7 @@ struct ContractionChoice {
   search::RankedContractions ranked;
   costmodel::ContractionTime time;  ///< of the first
   LibraryPrice library;
-  double uncertainty_us = 0;        ///< of the difference between the two predictions
+  double uncertainty_us = 0;  ///< of the difference between the two predictions
 };
 
 /// The fragment as a product with its epilogue (and what that combines of rows), or as several of one operand, for

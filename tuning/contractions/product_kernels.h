@@ -34,9 +34,9 @@ struct ProductKernels {
   double rest_us = 0;         ///< for what these leave of the epilogues, where that is a kernel of its own
   double uncertainty_us = 0;  ///< of the difference to the first
 
-  /// Whether our kernel is predicted to be faster than its rival by more than both may be off, or is faster and does what
-  /// the rival would need a kernel of its own for (`rest_apart`) that takes more than that. Errors of two predictions of
-  /// the same work go the same way for the most part, so that it is the larger one's.
+  /// Whether our kernel is predicted to be faster than its rival by more than both may be off, or is faster and does
+  /// what the rival would need a kernel of its own for (`rest_apart`) that takes more than that. Errors of two
+  /// predictions of the same work go the same way for the most part, so that it is the larger one's.
   [[nodiscard]] bool ours_is_faster(bool rest_apart) const {
     const double ours_us = best.front().predicted_us, saved_us = rest_apart ? rest_us : 0;
     return ours_us + (saved_us > uncertainty_us ? 0 : uncertainty_us) < rival_us + saved_us;

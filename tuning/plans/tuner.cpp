@@ -21,7 +21,8 @@ namespace {
 
 /// Whether a program has a product computed by a kernel of ours. `rest_apart`: as graph::OwnCall has it.
 bool is_taken(const ProductKernels& kernels, const graph::Graph& call, ProductsBy by, bool rest_apart) {
-  return by == ProductsBy::ours || kernels.ours_is_faster(rest_apart) || (by == ProductsBy::stream && !graph::are_matmuls(call));
+  return by == ProductsBy::ours || kernels.ours_is_faster(rest_apart) ||
+         (by == ProductsBy::stream && !graph::are_matmuls(call));
 }
 
 /// What a product would take behind which another kernel combines rows, or makes several results, and that kernel, µs.
