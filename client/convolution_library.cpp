@@ -239,7 +239,7 @@ std::size_t ConvolutionLibrary::fastest(const std::vector<Plan>& plans,
     if (!memory.try_emplace(parameter, *context_->driver).first->second.make(bytes)) return 0;
   }
   DeviceMemory workspace(*context_->driver);
-  const std::int64_t most = std::ranges::max(plans, {}, &Plan::workspace_bytes).workspace_bytes;
+  const std::int64_t most = std::ranges::max_element(plans, {}, &Plan::workspace_bytes)->workspace_bytes;
   if (most > 0 && !workspace.make(most)) return 0;
   std::vector<std::uint64_t> addresses;
   for (const ConvolutionOperations::Tensor& tensor : tensors) {

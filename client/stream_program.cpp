@@ -113,8 +113,8 @@ class Replay {
 
   Status capture(const std::function<Status(CUstream)>& enqueue) {
     STITCH_TRY(stream_.make());
-    STITCH_TRY(driver_.check(driver_.begin_capture(stream(), CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
-                             "cuStreamBeginCapture"));
+    STITCH_TRY(
+        driver_.check(driver_.begin_capture(stream(), CU_STREAM_CAPTURE_MODE_THREAD_LOCAL), "cuStreamBeginCapture"));
     const Status enqueued = enqueue(stream());
     const CUresult ended = driver_.end_capture(stream(), &graph_);
     STITCH_TRY(enqueued);

@@ -67,7 +67,7 @@ ENTRY main {
 }
 )");
   const json joined = stitch({"contractions", model, "--joined", "--json"}).json();
-  EXPECT_EQ(joined["problem"], "f16 1×[256,96]·[96,128+64] → f16, f16");
+  EXPECT_EQ(joined["problem"], "f16 1×[256,96]·[96,64+128] → f16, f16");
   EXPECT_LT(joined["predicted_us"], joined["library_us"]) << "two calls";
   EXPECT_NE(stitch({"contractions", "--problems", model, "--joined"}).code, 0);
 }

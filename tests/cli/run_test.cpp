@@ -142,8 +142,8 @@ ENTRY main {
 /// The same on a GPU, the emulated one: fragments and the library's products on one stream.
 TEST_F(RunEmulated, RunsOnAStreamOfAGpu) {
   const std::string program = folder.at("perceptron.stitch");
-  const Outcome outcome = stitch_on_a_gpu(
-      {"run", model, "--device", "gpu:0", "--check-model", "--json", "--cache", cache, "--program", program});
+  const Outcome outcome = stitch_on_a_gpu({"run", model, "--device", "gpu:0", "--products", "library", "--check-model",
+                                           "--price", "--json", "--cache", cache, "--program", program});
   ASSERT_EQ(outcome.code, 0) << outcome.err << outcome.out;
   const json report = outcome.json();
   EXPECT_EQ(report["on"], "a stream of gpu:0");
@@ -152,6 +152,8 @@ TEST_F(RunEmulated, RunsOnAStreamOfAGpu) {
   EXPECT_EQ(report["steps"][1]["kind"], "fragment");
   EXPECT_EQ(report["steps"][1]["launches"], 1);
   EXPECT_FALSE(report["steps"][1].contains("us")) << "the emulated driver has no times";
+  EXPECT_FALSE(report.contains("replay_us"));
+  EXPECT_GT(report["steps"][1]["predicted_us"].get<double>(), 0);
   EXPECT_EQ(report["whole"]["wrong"], 0);
   EXPECT_THAT(report["library"].get<std::string>(), HasSubstr("cuBLASLt"));
   EXPECT_EQ(report["fallbacks"].size(), 0U);

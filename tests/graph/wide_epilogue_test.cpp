@@ -48,7 +48,7 @@ TEST(WideEpilogue, BranchesThatMeetAgainAreTaken) {
 
 /// Whether the asked one is told that the rest would be a kernel of its own.
 TEST(WideEpilogue, WhoElseWouldComputeTheRestIsTold) {
-  const auto apart = [](const std::function<Value(Builder&, Value)>& behind) {
+  const auto apart = [](const std::function<Value(Builder&, Value)>& behind) -> bool {
     Builder b;
     const DotAttributes dot{{}, {}, {1}, {0}, DType::f16};
     const Value product = b.dot(b.parameter(DType::f16, {64, 32}), b.parameter(DType::f16, {32, 96}), dot);

@@ -165,8 +165,16 @@ TEST(ResidentBlocks, FollowTheOccupancyRules) {
 /// Of an H100's GPCs, with 16 or 18 SMs, clusters of 4 leave two of 18 over.
 TEST(ResidentBlocks, ClustersStandInAGpc) {
   const DeviceSpec h100 = *find_device("h100");
-  for (const auto [cluster, of_sm, blocks] : {std::array{1, 1, 132}, {2, 1, 132}, {2, 2, 264}, {3, 1, 120}, {4, 1, 128},
-                                              {4, 2, 256}, {6, 1, 96}, {6, 3, 384}, {8, 1, 128}, {16, 1, 128}})
+  for (const auto [cluster, of_sm, blocks] : {std::array{1, 1, 132},
+                                              {2, 1, 132},
+                                              {2, 2, 264},
+                                              {3, 1, 120},
+                                              {4, 1, 128},
+                                              {4, 2, 256},
+                                              {6, 1, 96},
+                                              {6, 3, 384},
+                                              {8, 1, 128},
+                                              {16, 1, 128}})
     EXPECT_EQ(blocks_in_clusters(cluster, of_sm, h100), blocks) << cluster << " " << of_sm;
 }
 

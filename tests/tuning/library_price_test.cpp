@@ -27,8 +27,9 @@ LibraryPrice price_of(const std::function<Value(Builder&, Value)>& behind) {
 /// On an H100 cuBLASLt takes 28 us for such a product, and 88 in 12 calls for 12 heads (bench/results/gpu).
 TEST(LibraryPrices, HeadsAreACallEach) {
   const LibraryPrice plain = price_of([](Builder&, Value x) { return x; });
-  const LibraryPrice heads = price_of(
-      [](Builder& b, Value x) { return b.transpose(b.reshape(x, {32, 384, 12, 64}), {0, 2, 1, 3}); });
+  const LibraryPrice heads = price_of([](Builder& b, Value x) {
+    return b.transpose(b.reshape(x, {32, 384, 12, 64}), {0, 2, 1, 3});
+  });
   EXPECT_GT(heads.calls_us, 2 * plain.calls_us);
   EXPECT_EQ(plain.rest_us, 0);
   EXPECT_EQ(heads.rest_us, 0);
@@ -36,8 +37,9 @@ TEST(LibraryPrices, HeadsAreACallEach) {
 
 TEST(LibraryPrices, WhatNoCallComputesIsAKernel) {
   const LibraryPrice plain = price_of([](Builder&, Value x) { return x; });
-  const LibraryPrice rectified = price_of(
-      [](Builder& b, Value x) { return b.binary(Op::maximum, x, b.filled(DType::f16, {12288, 768}, 0)); });
+  const LibraryPrice rectified = price_of([](Builder& b, Value x) {
+    return b.binary(Op::maximum, x, b.filled(DType::f16, {12288, 768}, 0));
+  });
   const LibraryPrice gated =
       price_of([](Builder& b, Value x) { return b.binary(Op::multiply, x, b.unary(Op::logistic, x)); });
   EXPECT_EQ(rectified.rest_us, 0) << "a library's epilogue";
