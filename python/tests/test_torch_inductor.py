@@ -11,11 +11,14 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from test_torch import EMULATED, FUNCTIONS, Block, Mlp, Pool, errors_of, fresh, run  # noqa: E402, F401
-from test_torch_artifacts import elsewhere  # noqa: E402
+from test_torch_artifacts import ahead, elsewhere  # noqa: E402, F401
 from test_torch_faults import result_of_child  # noqa: E402
 
+from torch._higher_order_ops.effects import _EffectType  # noqa: E402
+from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
+
 import stitch.torch  # noqa: E402
-from stitch.torch import _inductor, _runtime  # noqa: E402
+from stitch.torch import _inductor, _partition, _runtime  # noqa: E402
 
 INDUCTOR = {**EMULATED, "fallback": "inductor"}
 
@@ -46,6 +49,21 @@ def test_a_graph_without_ours_is_compiled_as_a_whole(device):
     x = torch.rand(5, 5)
     torch.testing.assert_close(run(function, x, options={**INDUCTOR, "device": device}), function(x))
     assert stitch.torch.report()["inductor_calls"] == 1
+
+
+def test_extents_are_given_behind_all_other_inputs():
+    """Also where an operator stands before some of them, as some releases of PyTorch (2.11) take pieces out."""
+    x = torch.rand(3, 5)
+    graph = make_fx(lambda x, y: (x * 2).view(-1) + y, tracing_mode="symbolic")(x, torch.rand(15))
+    modules, _ = _partition.split(graph, torch.device("cpu"))
+    ((name, inside),) = modules.items()
+    *_, last = inside.graph.find_nodes(op="placeholder")
+    first = next(node for node in inside.graph.nodes if node.op == "call_function")
+    first.append(last)
+    _partition.give_extents(graph, modules)
+    (call,) = graph.graph.find_nodes(op="call_module")
+    for given, taken in zip(call.args, inside.graph.find_nodes(op="placeholder"), strict=True):
+        assert str(given.meta["val"]) == str(taken.meta["val"])
 
 
 def test_products_and_views_are_not_compiled():
@@ -219,7 +237,6 @@ def test_an_interrupt_and_a_lack_of_memory_are_the_users(monkeypatch):
 
 def graph_of(function, *inputs):
     from torch._subclasses.fake_tensor import FakeTensorMode
-    from torch.fx.experimental.proxy_tensor import make_fx
 
     mode = FakeTensorMode()
     with mode:
