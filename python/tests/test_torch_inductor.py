@@ -302,7 +302,7 @@ def test_a_forked_child_runs_eagerly(alone):
     assert result_of_child(child) == "(0, ['inductor: fork'])"
 
 
-def test_a_function_compiled_ahead_is_compiled_where_it_is_loaded(tmp_path):
+def test_a_function_compiled_ahead_is_compiled_where_it_is_loaded(ahead, tmp_path):  # noqa: F811
     function = torch.compile(lambda x: torch.lgamma(x * 47.5), backend="stitch", fullgraph=True, options=INDUCTOR)
     x = torch.rand(6)
     function.aot_compile(((x,), {})).save_compiled_function(str(tmp_path / "function.pt"))
@@ -329,12 +329,40 @@ def test_nothing_is_said_when_a_program_ends(tmp_path):
 
 
 def test_operators_with_effects_run_eagerly_and_it_is_said_once():
-    x = torch.randn(5, 5) + 5 * torch.eye(5)
-    function = torch.compile(torch.linalg.inv, backend="stitch", options={"fallback": "inductor"})
+    """Those of linalg's checks, where PyTorch traces them: releases differ (2.11), for all back ends."""
+
+    @torch.library.custom_op("stitch_test::refuses", mutates_args=())
+    def refuses(x: torch.Tensor) -> None:
+        if x.sum() < 0:
+            raise RuntimeError("a sum below 0")
+
+    refuses.register_fake(lambda x: None)
+    torch.library._register_effectful_op("stitch_test::refuses", _EffectType.ORDERED)
+
+    def checked(x):
+        refuses(x)
+        return torch.lgamma(x)
+
+    x = torch.rand(5) + 1
+    function = torch.compile(checked, backend="stitch", options={"fallback": "inductor"})
     for _ in range(2):
-        torch.testing.assert_close(function(x), torch.linalg.inv(x))
-    with pytest.raises(RuntimeError, match="singular"):
-        function(torch.zeros(5, 5))
+        torch.testing.assert_close(function(x), checked(x))
+    with pytest.raises(RuntimeError, match="a sum below 0"):
+        function(-x)
     report = stitch.torch.report()
     (said,) = [e["message"] for e in report["failed"] if e["kind"] != "device"]
     assert "operators with effects" in said and report["inductor_calls"] == 0
+
+
+def test_checks_that_pytorch_traces_are_made():
+    singular = torch.zeros(5, 5)
+    try:
+        torch.compile(torch.linalg.inv, backend="aot_eager")(singular)
+        pytest.skip("this PyTorch traces no checks of linalg, whatever the back end")
+    except RuntimeError:
+        torch._dynamo.reset()
+    x = torch.randn(5, 5) + 5 * torch.eye(5)
+    function = torch.compile(torch.linalg.inv, backend="stitch", options={"fallback": "inductor"})
+    torch.testing.assert_close(function(x), torch.linalg.inv(x))
+    with pytest.raises(RuntimeError, match="singular"):
+        function(singular)
