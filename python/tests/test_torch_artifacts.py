@@ -81,6 +81,16 @@ def test_an_artifact_that_was_tampered_with_is_not_opened(caplog):
     assert "a saved plan is not used" in caplog.text
 
 
+@pytest.mark.parametrize("head", [b"", b"[]", b"{}", b"7", b"\xff", b'{"id": "a"}'])
+def test_an_artifact_that_does_not_say_what_it_is_is_not_opened(head, caplog):
+    x = torch.randn(6)
+    torch.compile(lambda x: (x * 24.5).exp(), backend="stitch", options=EMULATED)(x)
+    (slot,) = [slot for slot in _runtime._slots.values() if slot.plan and "24.5" in slot._wanted[0]]
+    _artifacts.PlanArtifact(slot.key, head + b"\n" + slot.content.partition(b"\n")[2]).populate_cache()
+    assert _artifacts.find(slot.key, ("emulated", 0), None) is None and slot.key not in _artifacts._loaded
+    assert "a saved plan does not say what it is" in caplog.text
+
+
 def test_a_plan_for_other_extents_or_constraints_has_another_key():
     keys = {_artifacts.key_of(*of) for of in [("a", "emulated", ""), ("b", "emulated", ""), ("a", "sm_90", ""),
                                               ("a", "emulated", "deterministic")]}  # fmt: skip
@@ -143,7 +153,7 @@ def test_what_stays_with_pytorch_is_compiled_ahead_too(ahead, tmp_path):
 
 def test_what_is_compiled_ahead_may_be_given_tensors_that_are_not_strided():
     graph = torch.fx.symbolic_trace(lambda x: (torch.ops.aten.neg.default(x),))
-    found = _artifacts.AheadOfTime(graph, stitch.torch._options.settings_of(None, None))(torch.eye(3).to_sparse())
+    found = _artifacts.AheadOfTime(graph, stitch.torch._options.settings_of(None, None))(torch.eye(3).to_sparse_csr())
     torch.testing.assert_close(found[0].to_dense(), -torch.eye(3))
 
 
