@@ -288,7 +288,15 @@ class cuda:  # noqa: N801: it stands for torch.cuda
         return f"sm_{of.major}{of.minor}, {of.multi_processor_count} SMs"
 
     @staticmethod
+    def current_handle(device: torch.device) -> int:
+        """Of the current stream, whose object takes longer to make."""
+        index = device.index if device.index is not None else torch.cuda.current_device()
+        return torch._C._cuda_getCurrentRawStream(index)
+
+    @staticmethod
     def is_capturing(device: torch.device) -> bool:
+        if device.index in (None, torch.cuda.current_device()):
+            return torch.cuda.is_current_stream_capturing()
         with torch.cuda.device(device):
             return torch.cuda.is_current_stream_capturing()
 
@@ -302,13 +310,14 @@ def _launch(slot: Slot, inputs: list, outputs: list, device: torch.device) -> No
     the order of that stream, so that nothing has to be kept alive until it has run. Runs of a plan share its workspace:
     one on another stream than the last one's waits for that. In a capture nothing outside can be waited for; whoever
     replays graphs orders them (docs/pytorch.md)."""
-    stream = cuda.current_stream(device)
+    handle = cuda.current_handle(device)
     with slot.launching:
-        if not cuda.is_capturing(device):
-            last, slot.stream = slot.stream, stream
-            if last is not None and last.cuda_stream != stream.cuda_stream:
-                stream.wait_event(last.record_event())
-        slot.plan.launch([t.data_ptr() for t in inputs], [t.data_ptr() for t in outputs], stream.cuda_stream)
+        last = slot.stream
+        if (last is None or last.cuda_stream != handle) and not cuda.is_capturing(device):
+            slot.stream = cuda.current_stream(device)
+            if last is not None:
+                slot.stream.wait_event(last.record_event())
+        slot.plan.launch([t.data_ptr() for t in inputs], [t.data_ptr() for t in outputs], handle)
 
 
 class _Kernels:
