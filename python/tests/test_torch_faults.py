@@ -94,6 +94,18 @@ def test_any_fault_of_a_plan_leaves_it_to_pytorch_and_is_said_once(fault, monkey
     assert len(said) == 1 and str(fault) in said[0] and "PyTorch runs these operators instead" in said[0]
 
 
+def test_plans_may_be_asked_for_while_somebody_waits(monkeypatch):
+    class Guarded(type(_runtime._unfinished)):
+        def __iter__(self):
+            assert _runtime._lock.locked(), "who adds to it meanwhile has iteration fail"
+            return super().__iter__()
+
+    monkeypatch.setattr(_runtime, "_unfinished", Guarded())
+    x = torch.randn(4)
+    torch.testing.assert_close(run(lambda x: x * 17.5, x), x * 17.5)
+    assert stitch.torch.wait(120)
+
+
 def test_an_interrupt_is_the_users(monkeypatch):
     function = torch.compile(lambda x: x * 12.5, backend="stitch", options=EMULATED)
     x = torch.randn(4)

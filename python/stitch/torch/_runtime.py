@@ -227,10 +227,13 @@ def wait(timeout_seconds: float | None = None) -> bool:
     """Waits until all plans that were asked for are there or have failed; False when that took too long. What is there
     is saved by torch.compiler.save_cache_artifacts."""
     end = None if timeout_seconds is None else time.monotonic() + timeout_seconds
-    for one in list(_unfinished):
+    with _lock:  # autograd's threads ask for plans meanwhile
+        unfinished = list(_unfinished)
+    for one in unfinished:
         if not one.done.wait(None if end is None else max(0.0, end - time.monotonic())):
             return False
-        _unfinished.discard(one)
+        with _lock:
+            _unfinished.discard(one)
     record()
     return True
 
