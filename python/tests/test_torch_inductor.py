@@ -118,6 +118,20 @@ def test_training_with_operators_that_are_not_ours():
     assert {e["op"] for e in stitch.torch.report()["fell_back"]} == {"aten.lgamma.default", "aten.digamma.default"}
 
 
+def test_batches_of_gradients_and_tangents_are_eagers(alone):
+    function = torch.compile(lambda x: torch.lgamma((x * 49.5).sin() + 2), backend="stitch", options=alone)
+    x, of = torch.rand(5, requires_grad=True), torch.randn(3, 5)
+    y = function(x)
+    singles = [torch.autograd.grad(y, x, one, retain_graph=True)[0] for one in of]
+    (batched,) = torch.autograd.grad(y, x, of, is_grads_batched=True)
+    torch.testing.assert_close(batched, torch.stack(singles))
+    with torch.autograd.forward_ad.dual_level(), torch.no_grad():
+        function(x)
+        dual = torch.autograd.forward_ad.make_dual(x.detach(), torch.ones(5))
+        tangent = torch.autograd.forward_ad.unpack_dual(function(dual)).tangent
+    torch.testing.assert_close(tangent, torch.autograd.grad(function(x).sum(), x)[0])
+
+
 def test_random_numbers_are_eagers(alone):
     function = lambda x: torch.nn.functional.dropout(torch.lgamma(torch.nn.functional.dropout(x, 0.5) + 1), 0.3)  # noqa: E731
     x = torch.rand(64)

@@ -13,7 +13,7 @@ import weakref
 import torch
 
 from .. import _native, _server, _tuning, errors
-from . import _artifacts, _document, _inductor, _locks, _report, _rows, _shapes
+from . import _artifacts, _document, _inductor, _locks, _memory, _report, _rows, _shapes
 
 _FETCH_MS = 60_000
 _ATTEMPTS = 10
@@ -275,7 +275,7 @@ def _dense(tensor: torch.Tensor) -> torch.Tensor:
         tensor = tensor.resolve_neg()
     if not tensor.is_contiguous():
         tensor = tensor.contiguous()
-    return tensor if tensor.data_ptr() % _native.buffer_alignment == 0 else tensor.clone()
+    return tensor if _memory.address(tensor) % _native.buffer_alignment == 0 else tensor.clone()
 
 
 class cuda:  # noqa: N801: it stands for torch.cuda
@@ -439,35 +439,45 @@ class Piece(torch.nn.Module):
                 if self._strict and slot.refusal is not None:
                     raise slot.refusal
             return self._run_elsewhere(arguments)
-        run, empty = _run_on_host, torch.empty
+        if _memory.is_not_all():
+            return self._run_eagerly(arguments)
+        run, empty, over = _run_on_host, torch.empty, {}
         if self._device.type == "cuda":
             run, empty = _launch, cuda.empty
-        # Memory that there is not is PyTorch's error, which programs know how to take.
-        tensors = arguments if self._choose is None else [arguments[i] for i in self._tensors]
-        inputs = [_dense(argument) for argument in tensors]
-        if kernels.rows is not None:
-            inputs = kernels.grown(inputs)
-        over = self._over(slot, arguments, inputs) if self._updates else {}
-        outputs = [
-            over[i] if i in over else empty(shape, dtype=dtype, device=self._device)
-            for i, (shape, dtype) in enumerate(kernels.made)
-        ]
         try:
+            tensors = arguments if self._choose is None else [arguments[i] for i in self._tensors]
+            inputs = [_dense(argument) for argument in tensors]
+            if kernels.rows is not None:
+                inputs = kernels.grown(inputs)
+            if self._updates:
+                over = self._over(slot, arguments, inputs)
+            outputs = [
+                over[i] if i in over else empty(shape, dtype=dtype, device=self._device)
+                for i, (shape, dtype) in enumerate(kernels.made)
+            ]
             run(slot, inputs, outputs, self._device)
+            if not kernels.as_made:
+                outputs = kernels.finished(outputs)
+        except torch.OutOfMemoryError:
+            raise  # which programs know how to take
+        except _memory.Absent:
+            _memory.said_absent()
+            return self._run_eagerly(arguments)
         except Exception as error:
             if over and not isinstance(error, (errors.Unavailable, errors.InvalidArgument)):
                 raise  # some of the inputs may be updated by now: nobody can begin anew
-            self._broken = True
-            ours = isinstance(error, errors.Error)
-            what = str(error) if ours else f"{type(error).__name__}: {error}"
-            _report.failed(f"run: {error.kind if ours else 'internal'}", f"a plan did not run: {what}")
+            self._give_up(error)
             return self._run_elsewhere(arguments)
         if not slot.recorded:
             slot.record()
         _report.ran(slot.launches, slot.bytes)
-        if not kernels.as_made:
-            outputs = kernels.finished(outputs)
         return outputs[0] if self._single else tuple(outputs)
+
+    def _give_up(self, error: Exception) -> None:
+        self._broken = True
+        ours = isinstance(error, errors.Error)
+        what = str(error) if ours else f"{type(error).__name__}: {error}"
+        _report.failed(f"run: {error.kind if ours else 'internal'}", f"a plan did not run: {what}")
 
     def _over(self, slot: Slot, arguments, inputs: list) -> dict:
         """By result, the input that it is written over: where the plan allows it, and the input is the caller's memory."""
@@ -512,11 +522,17 @@ class _Choice:
 
     def __call__(self, arguments) -> _Kernels | None:
         shapes = tuple([a.shape if isinstance(a, torch.Tensor) else a for a in arguments])
-        if shapes not in self._known:
-            if len(self._known) >= self._REMEMBERED:
-                self._known.clear()
-            self._known[shapes] = self.kernels_for(shapes)
-        return self._known[shapes]
+        known = self._known
+        try:
+            if shapes in known:
+                return known[shapes]
+        except TypeError:  # extents that are no numbers: somebody traces the call
+            return None
+        found = self.kernels_for(shapes)
+        if len(known) >= self._REMEMBERED:
+            self._known = known = {}  # another thread may be looking into the old one
+        known[shapes] = found
+        return found
 
     def kernels_for(self, shapes: tuple) -> _Kernels | None:
         """None: PyTorch runs these, and it was said why."""
@@ -524,7 +540,10 @@ class _Choice:
             return self._kernels_for(_shapes.extents_of(self._piece._traced, shapes))
         except _shapes.Cannot as reason:
             _report.failed("extents", f"a part of a graph has {reason}")
-            return None
+        except Exception as error:  # a fault of ours is no reason for a call of the user's to fail
+            what = f"{type(error).__name__}: {error}"
+            _report.failed("extents: internal", f"a part of a graph has no plan for its extents ({what})")
+        return None
 
     def _kernels_for(self, extents: _shapes.Extents) -> _Kernels:
         wanted, rows = extents, None
