@@ -116,7 +116,7 @@ class Compiled(torch.nn.Module):
             self._values = None
 
     def forward(self, arguments: list):
-        if _memory.is_not_all():
+        if _memory.is_not_all() or _memory.is_absent(arguments):
             return self._eager(arguments)
         if _forked:
             _report.failed("inductor: fork", "Inductor, which the parent process has used, is not used after a fork")

@@ -1,7 +1,6 @@
 """Calls in which tensors are more, or less, than their memory: PyTorch runs these, since kernels know memory alone."""
 
 import torch
-from torch._C._functorch import peek_interpreter_stack
 from torch._subclasses import FakeTensor
 from torch.autograd import forward_ad
 
@@ -16,7 +15,7 @@ def address(tensor: torch.Tensor) -> int:
     """Where a tensor lies. Errors: Absent."""
     try:
         pointer = tensor.data_ptr()
-    except RuntimeError as error:  # of tensors that wrap others
+    except RuntimeError as error:  # of batched tensors (is_grads_batched=True), and of others that wrap some
         raise Absent from error
     if pointer == 0 and tensor.numel() > 0:  # of fake tensors and of zeros that nobody wrote
         raise Absent
@@ -24,13 +23,10 @@ def address(tensor: torch.Tensor) -> int:
 
 
 def is_not_all() -> bool:
-    """Whether tensors may be batches (torch.vmap, is_grads_batched=True), carry tangents (forward-mode differentiation),
-    or new ones have no memory (FakeTensorMode): kernels know of none of that. It is said once."""
+    """Whether tensors may carry tangents (forward-mode differentiation), or new ones have no memory (FakeTensorMode):
+    kernels know of neither. It is said once."""
     if forward_ad._current_level >= 0:
         _report.failed("forward mode", "kernels have no tangents for forward-mode differentiation")
-        return True
-    if peek_interpreter_stack() is not None:
-        said_absent()
         return True
     if torch._C._len_torch_dispatch_stack() == 0:
         return False
@@ -43,6 +39,18 @@ def is_not_all() -> bool:
         pass
     said_absent()
     return True
+
+
+def is_absent(arguments: list) -> bool:
+    """Whether any of a call's tensors has no memory. It is said once."""
+    try:
+        for value in arguments:
+            if isinstance(value, torch.Tensor):
+                address(value)
+        return False
+    except Absent:
+        said_absent()
+        return True
 
 
 def said_absent() -> None:
