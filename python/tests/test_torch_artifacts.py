@@ -81,10 +81,29 @@ def test_an_artifact_that_was_tampered_with_is_not_opened(caplog):
     assert "a saved plan is not used" in caplog.text
 
 
+@pytest.mark.parametrize("head", [b"", b"[]", b"{}", b"7", b"\xff", b'{"id": "a"}'])
+def test_an_artifact_that_does_not_say_what_it_is_is_not_opened(head, caplog):
+    x = torch.randn(6)
+    torch.compile(lambda x: (x * 24.5).exp(), backend="stitch", options=EMULATED)(x)
+    (slot,) = [slot for slot in _runtime._slots.values() if slot.plan and "24.5" in slot._wanted[0]]
+    _artifacts.PlanArtifact(slot.key, head + b"\n" + slot.content.partition(b"\n")[2]).populate_cache()
+    assert _artifacts.find(slot.key, ("emulated", 0), None) is None and slot.key not in _artifacts._loaded
+    assert "a saved plan does not say what it is" in caplog.text
+
+
 def test_a_plan_for_other_extents_or_constraints_has_another_key():
     keys = {_artifacts.key_of(*of) for of in [("a", "emulated", ""), ("b", "emulated", ""), ("a", "sm_90", ""),
                                               ("a", "emulated", "deterministic")]}  # fmt: skip
     assert len(keys) == 4
+
+
+@pytest.fixture
+def ahead():
+    """Some releases of PyTorch (2.11) give compiled functions an aot_compile on request only."""
+    if not hasattr(torch._dynamo.config, "enable_aot_compile"):
+        pytest.skip("this PyTorch compiles nothing ahead of time")
+    with torch._dynamo.config.patch(enable_aot_compile=True):
+        yield
 
 
 def compiled_ahead(path, **options):
@@ -97,7 +116,7 @@ def compiled_ahead(path, **options):
 
 
 @pytest.mark.parametrize("training", [False, True])
-def test_a_function_compiled_ahead_runs_in_a_fresh_process(training, tmp_path):
+def test_a_function_compiled_ahead_runs_in_a_fresh_process(training, ahead, tmp_path):
     with torch.set_grad_enabled(training):
         compiled_ahead(tmp_path / "model.pt")
     script = f"""
@@ -122,17 +141,23 @@ print("ran")
     assert elsewhere(script, tmp_path / "model.pt", tmp_path=tmp_path) == "ran"
 
 
-def test_what_stays_with_pytorch_is_compiled_ahead_too(tmp_path):
+def test_what_stays_with_pytorch_is_compiled_ahead_too(ahead, tmp_path):
     def function(x):
         return x * 22.5
 
     x = torch.randn(4)
-    ahead = torch.compile(function, backend="stitch", fullgraph=True).aot_compile(((x,), {}))
-    torch.testing.assert_close(ahead(x), x * 22.5)
-    ahead.save_compiled_function(str(tmp_path / "function.pt"))
+    compiled = torch.compile(function, backend="stitch", fullgraph=True).aot_compile(((x,), {}))
+    torch.testing.assert_close(compiled(x), x * 22.5)
+    compiled.save_compiled_function(str(tmp_path / "function.pt"))
 
 
-def test_dynamic_shapes_are_not_saved_and_it_is_said(tmp_path):
+def test_what_is_compiled_ahead_may_be_given_tensors_that_are_not_strided():
+    graph = torch.fx.symbolic_trace(lambda x: (torch.ops.aten.neg.default(x),))
+    found = _artifacts.AheadOfTime(graph, stitch.torch._options.settings_of(None, None))(torch.eye(3).to_sparse_csr())
+    torch.testing.assert_close(found[0].to_dense(), -torch.eye(3))
+
+
+def test_dynamic_shapes_are_not_saved_and_it_is_said(ahead, tmp_path):
     run = torch.compile(lambda x: x * 23.5, backend="stitch", fullgraph=True, dynamic=True, options=EMULATED)
     with pytest.raises(stitch.Unsupported, match="dynamic=False"):
         run.aot_compile(((torch.randn(4),), {})).save_compiled_function(str(tmp_path / "function.pt"))

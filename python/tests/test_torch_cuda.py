@@ -58,9 +58,16 @@ class Stream:
         call("cuEventRecord", event, ctypes.c_void_p(self.cuda_stream))
         return event
 
-current, capturing = Stream(stream), False
+current, capturing, streams = Stream(stream), False, 0
+
+def current_stream(device):
+    global streams
+    streams += 1
+    return current
+
 _runtime.cuda.empty = empty
-_runtime.cuda.current_stream = lambda device: current
+_runtime.cuda.current_stream = current_stream
+_runtime.cuda.current_handle = lambda device: current.cuda_stream
 _runtime.cuda.is_capturing = lambda device: capturing
 _runtime.cuda.target = lambda device: "emulated driver"
 
@@ -92,8 +99,13 @@ for name, (function, shapes) in FUNCTIONS.items():
     workspaces += sum(slot.plan.info["workspace_bytes"] > 0 for slot in _runtime._slots.values())
     # On another stream, and without a word to the driver in between, as a training loop with several would.
     first = compiled(list(inputs))
+    made = streams
     current = Stream(other)
     check(compiled(list(inputs)))
+    assert streams > made, "nobody asked whose stream it is"
+    made, current = streams, Stream(other)
+    check(compiled(list(inputs)))
+    assert streams == made, "a stream's object is made although the stream is the last one"
     current = Stream(stream)
 
     capturing = True
@@ -144,3 +156,21 @@ print("ran on the emulated driver")
 
 def test_graphs_of_cuda_tensors_run_on_their_stream(folder):
     run_on_the_emulated_driver(SCRIPT, folder)
+
+
+def test_whether_a_stream_captures_is_asked_without_a_context_where_its_gpu_is_the_current_one(monkeypatch):
+    from stitch.torch import _runtime
+
+    entered = []
+
+    class Context:
+        def __init__(self, device):
+            entered.append(device)
+
+        __enter__ = __exit__ = lambda *_: None
+
+    monkeypatch.setattr(torch.cuda, "device", Context)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+    assert _runtime.cuda.is_capturing(torch.device("cuda", 1)) and entered == []
+    assert _runtime.cuda.is_capturing(torch.device("cuda", 0)) and entered == [torch.device("cuda", 0)]

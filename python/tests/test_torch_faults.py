@@ -94,6 +94,107 @@ def test_any_fault_of_a_plan_leaves_it_to_pytorch_and_is_said_once(fault, monkey
     assert len(said) == 1 and str(fault) in said[0] and "PyTorch runs these operators instead" in said[0]
 
 
+def said_of(caplog) -> list[str]:
+    return [r.getMessage() for r in caplog.records if r.name == "stitch.torch"]
+
+
+@pytest.mark.parametrize("where", ["_runtime._dense", "_rows.padded", "_rows.cut", "_shapes.extents_of"])
+def test_any_fault_around_a_plan_leaves_it_to_pytorch_and_is_said_once(where, monkeypatch, caplog):
+    function = torch.compile(lambda x: (x * 13.5).sin(), backend="stitch", options=EMULATED)
+    x = torch.randn(4, 6)
+    torch._dynamo.mark_dynamic(x, 0)
+    torch.testing.assert_close(function(x), (x * 13.5).sin())
+
+    def fails(*given):
+        raise TypeError(f"a fault of {where}")
+
+    module, name = where.split(".")
+    monkeypatch.setattr(getattr(stitch.torch, module), name, fails)
+    with caplog.at_level(logging.WARNING, "stitch.torch"):
+        for rows in (7, 7, 6):
+            x = torch.randn(rows, 6)
+            torch.testing.assert_close(function(x), (x * 13.5).sin())
+            assert stitch.torch.wait(120)
+    (said,) = said_of(caplog)
+    assert f"a fault of {where}" in said and "PyTorch runs these operators instead" in said
+
+
+def test_a_lack_of_memory_is_pytorchs_error(monkeypatch):
+    function = torch.compile(lambda x: x * 14.5, backend="stitch", options=EMULATED)
+    x = torch.randn(4)
+    function(x)
+
+    def lacks(tensor):
+        raise torch.OutOfMemoryError("no room")
+
+    monkeypatch.setattr(_runtime, "_dense", lacks)
+    with pytest.raises(torch.OutOfMemoryError):
+        function(x)
+    monkeypatch.undo()
+    function(x)
+    report = stitch.torch.report()
+    assert report["kernel_calls"] == 2 and report["failed"] == []
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_tensors_without_memory_are_pytorchs(dynamic, caplog):
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    function = torch.compile(lambda x: (x * 15.5).exp() + 1, backend="stitch", dynamic=dynamic, options=EMULATED)
+    x = torch.randn(4, 6)
+    function(x)
+    with caplog.at_level(logging.WARNING, "stitch.torch"):
+        with FakeTensorMode(allow_non_fake_inputs=True) as mode:
+            assert function(mode.from_tensor(x)).shape == (4, 6)
+            assert function(x).shape == (4, 6)
+        zeros = torch._efficientzerotensor((4, 6))
+        torch.testing.assert_close(function(zeros), torch.full((4, 6), 2.0))
+    (said,) = said_of(caplog)
+    assert "stand for others" in said
+    before = stitch.torch.report()["kernel_calls"]
+    torch.testing.assert_close(function(x), (x * 15.5).exp() + 1)
+    assert stitch.torch.report()["kernel_calls"] == before + 1, "other calls have their plan"
+
+
+@pytest.mark.parametrize("options", [EMULATED, {**EMULATED, "random": "eager"}])
+def test_batches_of_gradients_are_those_of_single_ones(options):
+    function = torch.compile(
+        lambda x: torch.nn.functional.dropout((x * 1.5).exp().softmax(-1), 0.5), backend="stitch", options=options
+    )
+    x = torch.randn(4, 6, requires_grad=True)
+    y = function(x)
+    of = torch.randn(3, 4, 6)
+    (batched,) = torch.autograd.grad(y, x, of, is_grads_batched=True, retain_graph=True)
+    singles = [torch.autograd.grad(y, x, one, retain_graph=True)[0] for one in of]
+    torch.testing.assert_close(batched, torch.stack(singles))
+
+
+def test_tangents_are_pytorchs():
+    from torch.autograd import forward_ad
+
+    function = torch.compile(lambda x: (x * 16.5).sin(), backend="stitch", options=EMULATED)
+    x = torch.randn(4)
+    function(x)
+    with forward_ad.dual_level():
+        tangent = forward_ad.unpack_dual(function(forward_ad.make_dual(x, torch.ones(4)))).tangent
+    torch.testing.assert_close(tangent, (x * 16.5).cos() * 16.5)
+    function(x)
+    report = stitch.torch.report()
+    assert report["kernel_calls"] == 2 and "tangents" in report["failed"][0]["message"]
+
+
+def test_plans_may_be_asked_for_while_somebody_waits(monkeypatch):
+    class Guarded(type(_runtime._unfinished)):
+        def __iter__(self):
+            assert _runtime._lock.locked(), "who adds to it meanwhile has iteration fail"
+            return super().__iter__()
+
+    monkeypatch.setattr(_runtime, "_unfinished", Guarded())
+    x = torch.randn(4)
+    torch.testing.assert_close(run(lambda x: x * 17.5, x), x * 17.5)
+    assert stitch.torch.wait(120)
+
+
 def test_an_interrupt_is_the_users(monkeypatch):
     function = torch.compile(lambda x: x * 12.5, backend="stitch", options=EMULATED)
     x = torch.randn(4)

@@ -11,11 +11,14 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from test_torch import EMULATED, FUNCTIONS, Block, Mlp, Pool, errors_of, fresh, run  # noqa: E402, F401
-from test_torch_artifacts import elsewhere  # noqa: E402
+from test_torch_artifacts import ahead, elsewhere  # noqa: E402, F401
 from test_torch_faults import result_of_child  # noqa: E402
 
+from torch._higher_order_ops.effects import _EffectType  # noqa: E402
+from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
+
 import stitch.torch  # noqa: E402
-from stitch.torch import _inductor, _runtime  # noqa: E402
+from stitch.torch import _inductor, _partition, _runtime  # noqa: E402
 
 INDUCTOR = {**EMULATED, "fallback": "inductor"}
 
@@ -46,6 +49,21 @@ def test_a_graph_without_ours_is_compiled_as_a_whole(device):
     x = torch.rand(5, 5)
     torch.testing.assert_close(run(function, x, options={**INDUCTOR, "device": device}), function(x))
     assert stitch.torch.report()["inductor_calls"] == 1
+
+
+def test_extents_are_given_behind_all_other_inputs():
+    """Also where an operator stands before some of them, as some releases of PyTorch (2.11) take pieces out."""
+    x = torch.rand(3, 5)
+    graph = make_fx(lambda x, y: (x * 2).view(-1) + y, tracing_mode="symbolic")(x, torch.rand(15))
+    modules, _ = _partition.split(graph, torch.device("cpu"))
+    ((name, inside),) = modules.items()
+    *_, last = inside.graph.find_nodes(op="placeholder")
+    first = next(node for node in inside.graph.nodes if node.op == "call_function")
+    first.append(last)
+    _partition.give_extents(graph, modules)
+    (call,) = graph.graph.find_nodes(op="call_module")
+    for given, taken in zip(call.args, inside.graph.find_nodes(op="placeholder"), strict=True):
+        assert str(given.meta["val"]) == str(taken.meta["val"])
 
 
 def test_products_and_views_are_not_compiled():
@@ -98,6 +116,20 @@ def test_training_with_operators_that_are_not_ours():
     kernels, inductor, eagerly = calls()
     assert kernels > 0 and inductor >= 3 and eagerly == 0
     assert {e["op"] for e in stitch.torch.report()["fell_back"]} == {"aten.lgamma.default", "aten.digamma.default"}
+
+
+def test_batches_of_gradients_and_tangents_are_eagers(alone):
+    function = torch.compile(lambda x: torch.lgamma((x * 49.5).sin() + 2), backend="stitch", options=alone)
+    x, of = torch.rand(5, requires_grad=True), torch.randn(3, 5)
+    y = function(x)
+    singles = [torch.autograd.grad(y, x, one, retain_graph=True)[0] for one in of]
+    (batched,) = torch.autograd.grad(y, x, of, is_grads_batched=True)
+    torch.testing.assert_close(batched, torch.stack(singles))
+    with torch.autograd.forward_ad.dual_level(), torch.no_grad():
+        function(x)
+        dual = torch.autograd.forward_ad.make_dual(x.detach(), torch.ones(5))
+        tangent = torch.autograd.forward_ad.unpack_dual(function(dual)).tangent
+    torch.testing.assert_close(tangent, torch.autograd.grad(function(x).sum(), x)[0])
 
 
 def test_random_numbers_are_eagers(alone):
@@ -219,7 +251,6 @@ def test_an_interrupt_and_a_lack_of_memory_are_the_users(monkeypatch):
 
 def graph_of(function, *inputs):
     from torch._subclasses.fake_tensor import FakeTensorMode
-    from torch.fx.experimental.proxy_tensor import make_fx
 
     mode = FakeTensorMode()
     with mode:
@@ -285,7 +316,7 @@ def test_a_forked_child_runs_eagerly(alone):
     assert result_of_child(child) == "(0, ['inductor: fork'])"
 
 
-def test_a_function_compiled_ahead_is_compiled_where_it_is_loaded(tmp_path):
+def test_a_function_compiled_ahead_is_compiled_where_it_is_loaded(ahead, tmp_path):  # noqa: F811
     function = torch.compile(lambda x: torch.lgamma(x * 47.5), backend="stitch", fullgraph=True, options=INDUCTOR)
     x = torch.rand(6)
     function.aot_compile(((x,), {})).save_compiled_function(str(tmp_path / "function.pt"))
@@ -312,12 +343,40 @@ def test_nothing_is_said_when_a_program_ends(tmp_path):
 
 
 def test_operators_with_effects_run_eagerly_and_it_is_said_once():
-    x = torch.randn(5, 5) + 5 * torch.eye(5)
-    function = torch.compile(torch.linalg.inv, backend="stitch", options={"fallback": "inductor"})
+    """Those of linalg's checks, where PyTorch traces them: releases differ (2.11), for all back ends."""
+
+    @torch.library.custom_op("stitch_test::refuses", mutates_args=())
+    def refuses(x: torch.Tensor) -> None:
+        if x.sum() < 0:
+            raise RuntimeError("a sum below 0")
+
+    refuses.register_fake(lambda x: None)
+    torch.library._register_effectful_op("stitch_test::refuses", _EffectType.ORDERED)
+
+    def checked(x):
+        refuses(x)
+        return torch.lgamma(x)
+
+    x = torch.rand(5) + 1
+    function = torch.compile(checked, backend="stitch", options={"fallback": "inductor"})
     for _ in range(2):
-        torch.testing.assert_close(function(x), torch.linalg.inv(x))
-    with pytest.raises(RuntimeError, match="singular"):
-        function(torch.zeros(5, 5))
+        torch.testing.assert_close(function(x), checked(x))
+    with pytest.raises(RuntimeError, match="a sum below 0"):
+        function(-x)
     report = stitch.torch.report()
     (said,) = [e["message"] for e in report["failed"] if e["kind"] != "device"]
     assert "operators with effects" in said and report["inductor_calls"] == 0
+
+
+def test_checks_that_pytorch_traces_are_made():
+    singular = torch.zeros(5, 5)
+    try:
+        torch.compile(torch.linalg.inv, backend="aot_eager")(singular)
+        pytest.skip("this PyTorch traces no checks of linalg, whatever the back end")
+    except RuntimeError:
+        torch._dynamo.reset()
+    x = torch.randn(5, 5) + 5 * torch.eye(5)
+    function = torch.compile(torch.linalg.inv, backend="stitch", options={"fallback": "inductor"})
+    torch.testing.assert_close(function(x), torch.linalg.inv(x))
+    with pytest.raises(RuntimeError, match="singular"):
+        function(singular)

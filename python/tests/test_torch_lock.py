@@ -9,7 +9,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from test_torch import EMULATED, Block, fresh, run  # noqa: E402, F401
-from test_torch_artifacts import elsewhere, saved  # noqa: E402
+from test_torch_artifacts import ahead, elsewhere, saved  # noqa: E402, F401
 
 import stitch.torch  # noqa: E402
 from stitch.torch import _runtime  # noqa: E402
@@ -192,7 +192,7 @@ def test_extents_that_the_lock_does_not_have_are_an_error_on_request(tmp_path):
             assert stitch.torch.wait(120)
 
 
-def test_a_function_compiled_ahead_takes_its_lock_along(lock, artifact, tmp_path):
+def test_a_function_compiled_ahead_takes_its_lock_along(lock, artifact, ahead, tmp_path):  # noqa: F811
     function = torch.compile(
         lambda x: (x * 31.5).tanh(), backend="stitch", fullgraph=True, options=nowhere(tmp_path, lock=lock)
     )

@@ -38,15 +38,20 @@ class PlanArtifact(CacheArtifact):
         return KIND
 
 
+# What is said of a plan beside its code.
+_SAID = {
+    "id": str, "fragment": str, "label": str, "launches": int, "bytes": int, "predicted_us": float,
+    "workspace_bytes": int,
+}  # fmt: skip
+
+
 def key_of(document: str, target: str, constraints: str) -> str:
     return hashlib.sha256(json.dumps([document, target, constraints]).encode()).hexdigest()
 
 
 def content_of(plan) -> bytes:
     """What is saved of a plan. Errors: where its code cannot be had."""
-    info = plan.info
-    named = {name: info[name] for name in ("id", "fragment", "label", "launches", "bytes", "predicted_us")}
-    named["workspace_bytes"] = info["workspace_bytes"]
+    named = {name: plan.info[name] for name in _SAID}
     return json.dumps(named).encode() + b"\n" + plan.to_program()
 
 
@@ -57,8 +62,9 @@ class SavedPlan:
         self.content = content
         head, _, document = content.partition(b"\n")
         try:
-            self.info = json.loads(head)
-        except ValueError as error:
+            said = json.loads(head)
+            self.info = {name: kind(said[name]) for name, kind in _SAID.items()}
+        except (ValueError, TypeError, KeyError) as error:
             raise errors.CorruptError("a saved plan does not say what it is") from error
         self._program = _native.Program(document, device, ordinal)
         self.info["in_place"] = self._program.info["in_place"]
@@ -78,7 +84,7 @@ def find(key: str, place: tuple, max_workspace_bytes: int | None) -> SavedPlan |
         plan = SavedPlan(content, *place)
     except errors.Error as error:
         _report.log.warning("a saved plan is not used: %s", error)
-        del _loaded[key]
+        _loaded.pop(key, None)  # which another thread may have done
         return None
     needs = plan.info["workspace_bytes"]
     return plan if max_workspace_bytes is None or needs <= max_workspace_bytes else None
@@ -95,7 +101,7 @@ def record(key: str, content: bytes) -> None:
 
 def is_ahead() -> bool:
     """Whether torch.compile(…).aot_compile has called the back end, which then wants what can be saved."""
-    return torch._functorch.config.force_autograd_cache
+    return getattr(torch._functorch.config, "force_autograd_cache", False)
 
 
 def as_pytorch_runs_it(graph_module: torch.fx.GraphModule):
@@ -175,4 +181,5 @@ def _kind_of(argument):
     """What AOTAutograd compiles an argument for."""
     if not isinstance(argument, torch.Tensor):
         return argument
-    return argument.shape, argument.stride(), argument.dtype, argument.device, argument.requires_grad
+    strides = argument.stride() if argument.layout == torch.strided else argument.layout
+    return argument.shape, strides, argument.dtype, argument.device, argument.requires_grad

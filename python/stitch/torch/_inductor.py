@@ -15,7 +15,7 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.fx.graph import _BoxedCodeGen
 from torch.fx.passes.operator_support import OperatorSupportBase
 
-from . import _document, _partition, _report, _shapes
+from . import _document, _memory, _partition, _report, _shapes
 
 # Random numbers are eager's, drawn in its order; strides are what AOTAutograd traced; nobody but the user makes CUDA graphs.
 _CONFIG = {"fallback_random": True, "strict_output_strides": True, "triton.cudagraphs": False}
@@ -26,7 +26,6 @@ def _config() -> dict:
     from torch._inductor import config
 
     return {name: value for name, value in _CONFIG.items() if name != "strict_output_strides" or hasattr(config, name)}
-
 
 
 _used = False
@@ -117,6 +116,8 @@ class Compiled(torch.nn.Module):
             self._values = None
 
     def forward(self, arguments: list):
+        if _memory.is_not_all() or _memory.is_absent(arguments):
+            return self._eager(arguments)
         if _forked:
             _report.failed("inductor: fork", "Inductor, which the parent process has used, is not used after a fork")
             return self._eager(arguments)

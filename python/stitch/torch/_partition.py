@@ -241,7 +241,9 @@ def give_extents(graph_module: torch.fx.GraphModule, modules: dict) -> None:
                 continue
             if isinstance(known[symbol], tuple):
                 known[symbol] = _extent(graph_module.graph, *known[symbol])
-            with inside.inserting_before(next(one for one in inside.nodes if one.op != "placeholder")):
+            # Behind all others, as in the call: some releases (2.11) make inputs where they are first read, so that
+            # operators stand before some of them.
+            with inside.inserting_after(next(iter(inside.find_nodes(op="placeholder")[::-1]), None)):
                 inside.placeholder(f"extent_{symbol}").meta["val"] = known[symbol].meta["val"]
             node.args = (*node.args, known[symbol])
         modules[node.target].recompile()

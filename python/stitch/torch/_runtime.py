@@ -13,7 +13,7 @@ import weakref
 import torch
 
 from .. import _native, _server, _tuning, errors
-from . import _artifacts, _document, _inductor, _locks, _report, _rows, _shapes
+from . import _artifacts, _document, _inductor, _locks, _memory, _report, _rows, _shapes
 
 _FETCH_MS = 60_000
 _ATTEMPTS = 10
@@ -227,10 +227,13 @@ def wait(timeout_seconds: float | None = None) -> bool:
     """Waits until all plans that were asked for are there or have failed; False when that took too long. What is there
     is saved by torch.compiler.save_cache_artifacts."""
     end = None if timeout_seconds is None else time.monotonic() + timeout_seconds
-    for one in list(_unfinished):
+    with _lock:  # autograd's threads ask for plans meanwhile
+        unfinished = list(_unfinished)
+    for one in unfinished:
         if not one.done.wait(None if end is None else max(0.0, end - time.monotonic())):
             return False
-        _unfinished.discard(one)
+        with _lock:
+            _unfinished.discard(one)
     record()
     return True
 
@@ -272,7 +275,7 @@ def _dense(tensor: torch.Tensor) -> torch.Tensor:
         tensor = tensor.resolve_neg()
     if not tensor.is_contiguous():
         tensor = tensor.contiguous()
-    return tensor if tensor.data_ptr() % _native.buffer_alignment == 0 else tensor.clone()
+    return tensor if _memory.address(tensor) % _native.buffer_alignment == 0 else tensor.clone()
 
 
 class cuda:  # noqa: N801: it stands for torch.cuda
@@ -288,7 +291,15 @@ class cuda:  # noqa: N801: it stands for torch.cuda
         return f"sm_{of.major}{of.minor}, {of.multi_processor_count} SMs"
 
     @staticmethod
+    def current_handle(device: torch.device) -> int:
+        """Of the current stream, whose object takes longer to make."""
+        index = device.index if device.index is not None else torch.cuda.current_device()
+        return torch._C._cuda_getCurrentRawStream(index)
+
+    @staticmethod
     def is_capturing(device: torch.device) -> bool:
+        if device.index in (None, torch.cuda.current_device()):
+            return torch.cuda.is_current_stream_capturing()
         with torch.cuda.device(device):
             return torch.cuda.is_current_stream_capturing()
 
@@ -302,13 +313,14 @@ def _launch(slot: Slot, inputs: list, outputs: list, device: torch.device) -> No
     the order of that stream, so that nothing has to be kept alive until it has run. Runs of a plan share its workspace:
     one on another stream than the last one's waits for that. In a capture nothing outside can be waited for; whoever
     replays graphs orders them (docs/pytorch.md)."""
-    stream = cuda.current_stream(device)
+    handle = cuda.current_handle(device)
     with slot.launching:
-        if not cuda.is_capturing(device):
-            last, slot.stream = slot.stream, stream
-            if last is not None and last.cuda_stream != stream.cuda_stream:
-                stream.wait_event(last.record_event())
-        slot.plan.launch([t.data_ptr() for t in inputs], [t.data_ptr() for t in outputs], stream.cuda_stream)
+        last = slot.stream
+        if (last is None or last.cuda_stream != handle) and not cuda.is_capturing(device):
+            slot.stream = cuda.current_stream(device)
+            if last is not None:
+                slot.stream.wait_event(last.record_event())
+        slot.plan.launch([t.data_ptr() for t in inputs], [t.data_ptr() for t in outputs], handle)
 
 
 class _Kernels:
@@ -427,35 +439,45 @@ class Piece(torch.nn.Module):
                 if self._strict and slot.refusal is not None:
                     raise slot.refusal
             return self._run_elsewhere(arguments)
-        run, empty = _run_on_host, torch.empty
+        if _memory.is_not_all():
+            return self._run_eagerly(arguments)
+        run, empty, over = _run_on_host, torch.empty, {}
         if self._device.type == "cuda":
             run, empty = _launch, cuda.empty
-        # Memory that there is not is PyTorch's error, which programs know how to take.
-        tensors = arguments if self._choose is None else [arguments[i] for i in self._tensors]
-        inputs = [_dense(argument) for argument in tensors]
-        if kernels.rows is not None:
-            inputs = kernels.grown(inputs)
-        over = self._over(slot, arguments, inputs) if self._updates else {}
-        outputs = [
-            over[i] if i in over else empty(shape, dtype=dtype, device=self._device)
-            for i, (shape, dtype) in enumerate(kernels.made)
-        ]
         try:
+            tensors = arguments if self._choose is None else [arguments[i] for i in self._tensors]
+            inputs = [_dense(argument) for argument in tensors]
+            if kernels.rows is not None:
+                inputs = kernels.grown(inputs)
+            if self._updates:
+                over = self._over(slot, arguments, inputs)
+            outputs = [
+                over[i] if i in over else empty(shape, dtype=dtype, device=self._device)
+                for i, (shape, dtype) in enumerate(kernels.made)
+            ]
             run(slot, inputs, outputs, self._device)
+            if not kernels.as_made:
+                outputs = kernels.finished(outputs)
+        except torch.OutOfMemoryError:
+            raise  # which programs know how to take
+        except _memory.Absent:
+            _memory.said_absent()
+            return self._run_eagerly(arguments)
         except Exception as error:
             if over and not isinstance(error, (errors.Unavailable, errors.InvalidArgument)):
                 raise  # some of the inputs may be updated by now: nobody can begin anew
-            self._broken = True
-            ours = isinstance(error, errors.Error)
-            what = str(error) if ours else f"{type(error).__name__}: {error}"
-            _report.failed(f"run: {error.kind if ours else 'internal'}", f"a plan did not run: {what}")
+            self._give_up(error)
             return self._run_elsewhere(arguments)
         if not slot.recorded:
             slot.record()
         _report.ran(slot.launches, slot.bytes)
-        if not kernels.as_made:
-            outputs = kernels.finished(outputs)
         return outputs[0] if self._single else tuple(outputs)
+
+    def _give_up(self, error: Exception) -> None:
+        self._broken = True
+        ours = isinstance(error, errors.Error)
+        what = str(error) if ours else f"{type(error).__name__}: {error}"
+        _report.failed(f"run: {error.kind if ours else 'internal'}", f"a plan did not run: {what}")
 
     def _over(self, slot: Slot, arguments, inputs: list) -> dict:
         """By result, the input that it is written over: where the plan allows it, and the input is the caller's memory."""
@@ -500,11 +522,17 @@ class _Choice:
 
     def __call__(self, arguments) -> _Kernels | None:
         shapes = tuple([a.shape if isinstance(a, torch.Tensor) else a for a in arguments])
-        if shapes not in self._known:
-            if len(self._known) >= self._REMEMBERED:
-                self._known.clear()
-            self._known[shapes] = self.kernels_for(shapes)
-        return self._known[shapes]
+        known = self._known
+        try:
+            if shapes in known:
+                return known[shapes]
+        except TypeError:  # extents that are no numbers: somebody traces the call
+            return None
+        found = self.kernels_for(shapes)
+        if len(known) >= self._REMEMBERED:
+            self._known = known = {}  # another thread may be looking into the old one
+        known[shapes] = found
+        return found
 
     def kernels_for(self, shapes: tuple) -> _Kernels | None:
         """None: PyTorch runs these, and it was said why."""
@@ -512,7 +540,10 @@ class _Choice:
             return self._kernels_for(_shapes.extents_of(self._piece._traced, shapes))
         except _shapes.Cannot as reason:
             _report.failed("extents", f"a part of a graph has {reason}")
-            return None
+        except Exception as error:  # a fault of ours is no reason for a call of the user's to fail
+            what = f"{type(error).__name__}: {error}"
+            _report.failed("extents: internal", f"a part of a graph has no plan for its extents ({what})")
+        return None
 
     def _kernels_for(self, extents: _shapes.Extents) -> _Kernels:
         wanted, rows = extents, None

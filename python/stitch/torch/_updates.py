@@ -9,7 +9,7 @@ import operator
 
 import torch
 
-from . import _partition, _report, _shapes
+from . import _memory, _partition, _report, _shapes
 
 
 def _seen_through_views(value):
@@ -196,15 +196,22 @@ def in_place(graph: torch.fx.Graph, targets: list, keeps_order: bool) -> dict:
     return found
 
 
+def _is_written(target: torch.Tensor, value: torch.Tensor) -> bool:
+    try:
+        return _memory.address(target) == _memory.address(value)
+    except _memory.Absent:
+        return False
+
+
 def write_back(targets: list, values: list, size: int) -> None:
     """`size`: of the values, in bytes."""
     pairs = list(zip(targets, values, strict=True))
-    written = [target for target, value in pairs if target.data_ptr() == value.data_ptr()]
+    written = [target for target, value in pairs if _is_written(target, value)]
     if written:
         # As a copy would tell autograd, which looks whether what it saved is still what it was.
         torch.autograd.graph.increment_version([target for target in written if not target.is_inference()])
         size -= sum(target.nbytes for target in written)
-        pairs = [(target, value) for target, value in pairs if target.data_ptr() != value.data_ptr()]
+        pairs = [(target, value) for target, value in pairs if not _is_written(target, value)]
     if pairs:
         torch._foreach_copy_(*map(list, zip(*pairs, strict=True)))
     _report.count("updated_bytes", size)
