@@ -240,8 +240,9 @@ class RunAll(Bundle):
         self.assertEqual(self.run_all("--only", "programs"), 0, self.said)
         calls = [line for line in self.calls if line.startswith("stitch run")]
         self.assertEqual(len(calls), 4)
-        self.assertRegex(calls[0], r"^stitch run .*asr.hlo.txt.gz --device gpu:0 --products library --json --quiet$")
-        self.assertRegex(calls[3], r"^stitch run .*dien_infer.*--products stream --json --quiet --check-model$")
+        self.assertRegex(calls[0], r"^stitch run .*asr.hlo.txt.gz --device gpu:0 --products library --price --json "
+                                   r"--quiet$")
+        self.assertRegex(calls[3], r"^stitch run .*dien_infer.*--products stream --price --json --quiet --check-model$")
         self.assertEqual(self.state()["programs asr stream"], 0)
 
     def test_products_are_seen_beside_the_libraries_until_all_are(self):
