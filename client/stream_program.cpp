@@ -241,10 +241,12 @@ Result<ProgramTime> StreamProgram::run_timed(Inputs parameters, Outputs results)
         return done.error().within(steps[s].place);
       STITCH_TRY(events.record(s + 1, nullptr));
     }
-    STITCH_ASSIGN(time.replay_us, time_of_replay(contents_->driver, [&](CUstream stream) {
-                    StreamTail behind = StreamTail::other;
-                    return contents_->enqueue(behind, steps, from, to, stream);
-                  }));
+    // What a library does not let be captured has no such time.
+    const auto replay = time_of_replay(contents_->driver, [&](CUstream stream) {
+      StreamTail behind = StreamTail::other;
+      return contents_->enqueue(behind, steps, from, to, stream);
+    });
+    if (replay) time.replay_us = *replay;
     return {};
   };
   STITCH_TRY(run_on_host_memory(contents_->driver, parameters, results, enqueue));

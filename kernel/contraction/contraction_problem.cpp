@@ -168,8 +168,15 @@ Result<ContractionProblem> contraction_of(const Graph& graph, const graph::Libra
 }
 
 Result<Graph> without_rows(const ContractionProblem& problem) {
-  STITCH_ASSIGN(const Value last, value_before_rows(*problem.graph, problem.root, problem.row_reductions));
-  return graph::part_of(*problem.graph, last);
+  const Graph& graph = *problem.graph;
+  STITCH_ASSIGN(Value last, value_before_rows(graph, problem.root, problem.row_reductions));
+  // As narrow as it is made: whoever reads it widens it.
+  while (graph.node(last.node).op == Op::convert) {
+    const Value narrow = graph.node(last.node).operands[0];
+    if (graph.type(narrow).bytes() >= graph.type(last).bytes()) break;
+    last = narrow;
+  }
+  return graph::part_of(graph, last);
 }
 
 ContractionProblem turned(ContractionProblem problem) {

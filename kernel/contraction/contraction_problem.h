@@ -71,7 +71,7 @@ Result<ContractionProblem> derive_contraction(graph::Graph graph);
 Result<ContractionProblem> contraction_of(const graph::Graph& graph, const graph::LibraryCall& call);
 
 /// Of a problem with reductions over rows, or several results: the product up to the last value that all of these are
-/// made of, which a kernel would store that leaves the rest to another one.
+/// made of (before that is widened), which a kernel would store that leaves the rest to another one.
 Result<graph::Graph> without_rows(const ContractionProblem& problem);
 
 /// The same, seen from the other side: left and right, rows and columns exchanged.

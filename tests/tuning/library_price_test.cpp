@@ -48,5 +48,20 @@ TEST(LibraryPrices, WhatNoCallComputesIsAKernel) {
   EXPECT_GT(gated.rest_us, bytes / find_device("h100")->dram_bandwidth * 1e6);
 }
 
+/// A norm behind a product, in f32: the stream is stored as it is, and read by the norm's kernel.
+TEST(LibraryPrices, RowsAreOneKernelBehindACall) {
+  const LibraryPrice plain = price_of([](Builder&, Value x) { return x; });
+  const LibraryPrice normed = price_of([](Builder& b, Value x) {
+    const Value wide = b.convert(x, DType::f32);
+    const Value squares = b.reduce(graph::ReduceKind::sum, b.binary(Op::multiply, wide, wide), {1});
+    const Value scale = b.broadcast(b.unary(Op::rsqrt, squares), {12288, 768}, {0});
+    return b.convert(b.binary(Op::multiply, wide, scale), DType::f16);
+  });
+  const double apart = 2.0 * 12288 * 768 * 2 / find_device("h100")->copy_bandwidth() * 1e6;
+  EXPECT_GT(normed.calls_us, plain.calls_us + apart);
+  EXPECT_LT(normed.calls_us, plain.calls_us + apart + 5) << "a launch besides";
+  EXPECT_EQ(normed.rest_us, 0);
+}
+
 }  // namespace
 }  // namespace stitch::tuning

@@ -43,11 +43,11 @@ class Pricing {
     }
     const double us = costmodel::library_us(problem, device_, constants_);
     const auto matmul = graph::describe_matmul(alone);
-    if (!matmul || matmul->calls() == 1) return LibraryPrice{us};
+    if (!matmul || matmul->calls() == 1) return LibraryPrice{us, 0};
     const auto call = one_call_of(*matmul);
-    if (!call) return LibraryPrice{us};
+    if (!call) return LibraryPrice{us, 0};
     const double each = costmodel::library_us(*call, device_, constants_);
-    return LibraryPrice{std::max(us, static_cast<double>(matmul->calls()) * each)};
+    return LibraryPrice{std::max(us, static_cast<double>(matmul->calls()) * each), 0};
   }
 
  private:
@@ -63,10 +63,9 @@ Result<LibraryPrice> library_price(const ContractionProblem& problem, const Devi
   if (problem.has_rows()) {
     STITCH_ASSIGN(const graph::Graph product, kernel::without_rows(problem));
     STITCH_ASSIGN(const ContractionProblem alone, kernel::derive_contraction(product));
-    STITCH_ASSIGN(LibraryPrice price, pricing.of(alone, product));
-    price.calls_us += price.rest_us + costmodel::rows_apart_us(problem, product, device, constants);
-    price.rest_us = 0;
-    return price;
+    STITCH_ASSIGN(const LibraryPrice price, pricing.of(alone, product));
+    // The kernel behind computes what no call does.
+    return LibraryPrice{price.calls_us + costmodel::rows_apart_us(problem, product, device, constants), 0};
   }
   if (problem.members.empty()) return pricing.of(problem, *problem.graph);
   LibraryPrice sum;
