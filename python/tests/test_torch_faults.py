@@ -231,3 +231,12 @@ def test_pytorchs_traces_and_logs_have_our_plans(tmp_path):
     assert "pieces of ours in a graph: [{" in done.stderr
     text = "".join(file.read_text() for file in (tmp_path / "trace").glob("*.log"))
     assert '"stitch_plans"' in text and '"launches": 1' in text
+
+
+def test_an_older_pytorch_is_told_by_its_version():
+    program = (
+        "import sys, torch._dynamo; sys.modules['torch._dynamo.aot_compile_types'] = None\n"
+        "try:\n    import stitch.torch\nexcept ImportError as error:\n    print(error)"
+    )
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert "needs PyTorch 2.11 or later: this is " + torch.__version__ in told

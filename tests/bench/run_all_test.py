@@ -260,6 +260,16 @@ class RunAll(Bundle):
         self.assertEqual(len(self.calls), 1, "the library's times are there")
         self.assertEqual(json.loads((self.results / "products-problems.json").read_text()), [{"name": "b"}])
 
+    def test_products_are_seen_as_programs_have_them(self):
+        (self.bundle / "products/library.py").write_text("print('{\"name\": \"a\"}\\n{\"name\": \"b\"}')")
+        self.does("stitch-contractions", "echo '{\"name\": \"a\"}'; echo '{\"name\": \"b\"}'")
+        (self.bundle / "models").mkdir()
+        (self.bundle / "models/bert_infer_f16.hlo.txt.gz").write_text("")
+        self.assertEqual(self.run_all("--only", "products"), 0, self.said)
+        self.assertRegex(self.calls[-1], r"^stitch contractions .*bert_infer_f16.hlo.txt.gz --joined --device gpu:0 "
+                                         r"--best 3 --ranks 24 --within 30$")
+        self.assertTrue((self.results / "products-joined.jsonl").exists())
+
     def test_cases_are_chosen_by_parts_of_their_names(self):
         self.assertEqual(self.run_all("--only", "peers", "recording", "--cases", "norm", "--peers", "compile"), 0,
                          self.said)

@@ -24,7 +24,15 @@ from torch._logging import trace_structured
 from torch.utils.checkpoint import CheckpointPolicy
 
 from .. import errors
-from . import _artifacts, _decompositions, _document, _inductor, _partition, _random, _report, _runtime, _updates
+
+try:
+    from . import _artifacts, _decompositions, _document, _inductor, _partition, _random, _report, _runtime, _updates
+except ModuleNotFoundError as error:
+    if not (error.name or "").startswith("torch."):
+        raise
+    raise ImportError(
+        f"stitch.torch needs PyTorch 2.11 or later: this is {torch.__version__}, which has no {error.name}"
+    ) from error
 from ._options import Settings, list_mode_options, list_options, settings_of
 from ._runtime import fingerprint, wait, write_lock
 
