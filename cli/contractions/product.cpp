@@ -85,15 +85,17 @@ std::vector<Product> products_of(const api::Program& program) {
       const auto* work = std::get_if<api::FragmentStep>(&step.work);
       if (work == nullptr || !seen.insert(work->fragment).second) continue;
       const api::ProgramFragment& fragment = program.fragments[work->fragment];
-      if (!tuning::is_product(fragment.graph)) continue;
-      Product& product = products.emplace_back();
+      Product product;
       product.name = step.name;
       product.count = fragment.occurrences;
       if (auto attention = tuning::attention_of(fragment.graph)) {
         product.attention = *std::move(attention);
+      } else if (auto problem = tuning::product_of(fragment.graph)) {
+        product.problem = *std::move(problem);
       } else {
-        product.problem = *tuning::product_of(fragment.graph);
+        continue;
       }
+      products.push_back(std::move(product));
     }
   }
   return products;

@@ -36,9 +36,9 @@ ProgramPrice price_of(const import::Imported& model, ProductsBy by) {
   const auto tuner = *Tuner::create(options, shared_device(), nullptr, files, clock);
   const auto program = outline_program(model, *tuner, {.name = "test"});
   EXPECT_TRUE(program) << program.error().message;
-  const auto price = price_program(*program, *tuner);
-  EXPECT_TRUE(price) << price.error().message;
-  return *price;
+  const auto steps = price_steps(*program, *tuner);
+  EXPECT_TRUE(steps) << steps.error().message;
+  return sum_of(*steps);
 }
 
 constexpr double matrix = 256 * 256 * 4, column = 256 * 4;

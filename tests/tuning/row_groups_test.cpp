@@ -140,9 +140,10 @@ TEST(RowGroups, AreTakenWhereTheyAreFaster) {
     const auto tuner = tuner_for(shared_device(), by, false);
     const auto program = outline_program(layer(DType::f16, 512), **tuner, {.name = "layer"});
     ASSERT_TRUE(program) << program.error().message;
-    const auto price = price_program(*program, **tuner);
-    ASSERT_TRUE(price) << price.error().message;
-    EXPECT_EQ(price->launches + price->library_calls, 2) << "of products alone there were three";
+    const auto steps = price_steps(*program, **tuner);
+    ASSERT_TRUE(steps) << steps.error().message;
+    const ProgramPrice price = sum_of(*steps);
+    EXPECT_EQ(price.launches + price.library_calls, 2) << "of products alone there were three";
     EXPECT_EQ(program->regions[0].steps.size(), 2U);
   }
 }

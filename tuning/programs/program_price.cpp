@@ -146,10 +146,6 @@ Result<std::vector<ProgramPrice>> price_steps(const api::Program& program, const
   return Pricing(program, tuner, stop).of_steps(0);
 }
 
-Result<ProgramPrice> price_program(const api::Program& program, const Tuner& tuner, const std::stop_token& stop) {
-  return Pricing(program, tuner, stop).of_region(0);
-}
-
 ProgramPrice sum_of(const std::vector<ProgramPrice>& steps) {
   ProgramPrice total;
   for (const ProgramPrice& step : steps) add(total, step, 1);

@@ -25,9 +25,8 @@ struct ProgramPrice {
   double unpriced_calls = 0;      ///< of the library, that have no form of a product: their time is that of their bytes
 };
 
-/// Errors: constraint (a fragment that no plan is found for, by name); cancelled.
-Result<ProgramPrice> price_program(const api::Program& program, const Tuner& tuner, const std::stop_token& stop = {});
-/// The same of each step of the program's first region: together they are its price.
+/// Of each step of the program's first region: together they are its price. Errors: constraint (a fragment that no plan
+/// is found for, by name); cancelled.
 Result<std::vector<ProgramPrice>> price_steps(const api::Program& program, const Tuner& tuner,
                                               const std::stop_token& stop = {});
 ProgramPrice sum_of(const std::vector<ProgramPrice>& steps);

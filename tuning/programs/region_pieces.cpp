@@ -54,15 +54,15 @@ RegionPieces::RegionPieces(const graph::Graph& graph, bool carried,
     if (const auto* const* call = std::get_if<const graph::LibraryCall*>(&piece.work)) read_what_is_made(piece, **call);
   }
   if (!own) return;
-  merge_rows(own);
-  merge_products(own);
+  const auto joined = [&](const graph::Graph& one) { return own(one, true); };
+  merge_rows(joined);
+  merge_products(joined);
 }
 
-void RegionPieces::merge_rows(const graph::OwnCall& own) {
+void RegionPieces::merge_rows(const std::function<bool(const graph::Graph&)>& own) {
   std::vector<bool> gone(pieces_.size(), false);
   for (RowGroup& group : group_rows(
-           graph_, pieces_, [&](Value value) { return memory_of(value); },
-           [&](const graph::Graph& one) { return own(one, true); })) {
+           graph_, pieces_, [&](Value value) { return memory_of(value); }, own)) {
     RegionPiece& product = pieces_[group.product];
     const RegionPiece& rows = pieces_[group.rows];
     product.reads = std::move(group.reads);
@@ -76,11 +76,10 @@ void RegionPieces::merge_rows(const graph::OwnCall& own) {
   drop(gone);
 }
 
-void RegionPieces::merge_products(const graph::OwnCall& own) {
+void RegionPieces::merge_products(const std::function<bool(const graph::Graph&)>& own) {
   std::vector<bool> gone(pieces_.size(), false);
   for (const PieceGroup& group : group_products(
-           graph_, pieces_, [&](Value value) { return memory_of(value); },
-           [&](const graph::Graph& one) { return own(one, true); })) {
+           graph_, pieces_, [&](Value value) { return memory_of(value); }, own)) {
     RegionPiece merged;
     MergedCalls calls;
     for (const std::size_t p : group) {

@@ -39,8 +39,8 @@ class RegionPieces {
   void read_what_is_made(RegionPiece& piece, const graph::LibraryCall& call) const;
 
   /// Make pieces of groups of them.
-  void merge_rows(const graph::OwnCall& own);
-  void merge_products(const graph::OwnCall& own);
+  void merge_rows(const std::function<bool(const graph::Graph&)>& own);
+  void merge_products(const std::function<bool(const graph::Graph&)>& own);
   void drop(const std::vector<bool>& gone);
 
   std::vector<RegionPiece> pieces_;
