@@ -5,9 +5,11 @@
 #include "codegen/contraction/attention_warpgroup_text.h"
 #include "codegen/contraction/contraction_epilogue.h"
 #include "codegen/contraction/contraction_text.h"
+#include "codegen/contraction/walk_text.h"
 #include "codegen/kernel_text.h"
 #include "codegen/spelling.h"
 #include "codegen/writer.h"
+#include "kernel/attention/turn_part.h"
 #include "kernel/attention/visible_keys.h"
 #include "kernel/contraction/contraction_shape.h"
 #include "kernel/pipeline/pipelining.h"
@@ -25,8 +27,6 @@ using pipeline::TileStatement;
 /// Buffers of the nest, in this order.
 enum AttentionBuffer : int { keys_memory, values_memory, key_tile, value_tile };
 
-/// Rows that a lane of CUDA cores has side by side: both products' lanes have the same rows.
-constexpr int left_run = 1;
 /// By which logits may be above the one that a row's weights are relative to: 2^8, so that weights are within f16.
 constexpr double most_growth = 8 * std::numbers::ln2;
 
@@ -98,8 +98,8 @@ class AttentionPrinter {
     const kernel::ContractionSchedule &scores = shape_.scores, &product = shape_.product;
     out_.line("using WeightTile = OperandTile<{}, {}, {}, true, 4, true>;", storage_type(p_.product.left.dtype),
               s_.warp_rows, s_.block_keys);
-    out_.line("using Scores = {};", cores_of(p_.scores, scores, "Query", "Key", left_run));
-    out_.line("using Weighted = {};", cores_of(p_.product, product, "Weight", "Value", left_run));
+    out_.line("using Scores = {};", cores_of(p_.scores, scores, "Query", "Key", kernel::turn_left_run));
+    out_.line("using Weighted = {};", cores_of(p_.product, product, "Weight", "Value", kernel::turn_left_run));
     out_.line("using Weights = {};", shape_.weight_bytes == 0 ? "WeightsInRegisters" : "WeightsInShared<WeightTile>");
   }
 
@@ -230,18 +230,13 @@ class AttentionPrinter {
   /// Which tiles of keys the block walks: of those that its rows see, its part.
   void print_walk() {
     const std::int64_t tiles = kernel::divided_up(p_.keys(), s_.block_keys);
-    std::string first = s_.split > 1 ? fmt::format("part * {}", shape_.key_tiles) : "0";
-    std::string last =
+    const std::string first = s_.split > 1 ? fmt::format("part * {}", shape_.key_tiles) : "0";
+    const std::string last =
         s_.split > 1 ? fmt::format("minimum({} + {}, {})", first, shape_.key_tiles, tiles) : std::to_string(tiles);
-    const std::string begin = fmt::format("row_tile % {} * {}", walk_.period, s_.block_rows);
-    if (walk_.below)
-      first = fmt::format("maximum({}, maximum(0, {} + {}) / {})", first, begin, *walk_.below, s_.block_keys);
-    if (walk_.above) last = fmt::format("minimum({}, ({} + {}) / {} + 1)", last, begin, *walk_.above, s_.block_keys);
-    out_.line("const int first_tile = {}, first_key = first_tile * {};", first, s_.block_keys);
-    if (walks_some()) out_.line("const int turns = {} - first_tile;", last);
+    codegen::print_walk(out_, walk_, {s_.block_rows, s_.block_keys, first, last});
+    out_.line("const int first_key = first_tile * {};", s_.block_keys);
   }
-  /// Whether blocks have different numbers of tiles to walk.
-  [[nodiscard]] bool walks_some() const { return walk_.below || walk_.above; }
+  [[nodiscard]] bool walks_some() const { return codegen::walks_some(walk_); }
 
   /// Where a stage of keys or values begins.
   [[nodiscard]] std::string tile_text(const TileNest& nest, const pipeline::TileAccess& access) const {

@@ -4,7 +4,7 @@
 #include <map>
 #include <memory>
 
-#include "codegen/index_text.h"
+#include "codegen/contraction/element_text.h"
 #include "codegen/spelling.h"
 #include "graph/literal.h"
 #include "kernel/attention/visible_keys.h"
@@ -15,15 +15,12 @@ namespace stitch::codegen {
 namespace {
 
 using kernel::Buffer;
-using kernel::ContractionDigits;
 using kernel::ContractionProblem;
 using kernel::Index;
-using kernel::IndexPool;
 using kernel::Item;
 using kernel::ItemId;
 using kernel::ScalarProgram;
 
-constexpr std::int64_t int_limit = std::int64_t{1} << 31;
 /// The sum, and what rows are combined to, in the order of row_reductions: no buffer holds them.
 constexpr Buffer sum_buffer{Buffer::Kind::scratch, 0};
 Buffer total_buffer(std::size_t reduction) { return {Buffer::Kind::scratch, static_cast<int>(reduction) + 1}; }
@@ -88,20 +85,8 @@ class EpiloguePrinter {
     return problem_.graph->node(reduction.node).operands[0];
   }
 
-  /// Of a value that lies so, the indices of the element that (batch, row, column) is.
   std::vector<Index> place_of(const kernel::ContractionResult& layout, graph::Value value) {
-    IndexPool& pool = program_.pool();
-    Index position = pool.constant(0);
-    const ContractionDigits* digits[] = {&layout.batch, &layout.rows, &layout.columns};
-    for (std::size_t i = 0; i < 3; ++i) {
-      std::int64_t step = 1;
-      for (auto each = digits[i]->rbegin(); each != digits[i]->rend(); step *= each->extent, ++each) {
-        Index digit = pool.divide(program_.axes().variables[i], step);
-        if (each != digits[i]->rend() - 1) digit = pool.remainder(digit, each->extent);
-        position = pool.add(position, pool.scale(digit, each->stride));
-      }
-    }
-    return pool.delinearise(position, problem_.graph->type(value).dims);
+    return element_of(program_, layout, problem_.graph->type(value).dims);
   }
   Result<ItemId> item_of(const kernel::ContractionResult& layout, graph::Value value) {
     return program_.item(value, place_of(layout, value));
@@ -277,20 +262,7 @@ class EpiloguePrinter {
   }
 
   [[nodiscard]] std::string index(Index index) const {
-    const IndexPool& pool = program_.pool();
-    const bool wide = pool.high(index) >= int_limit;
-    return index_text(pool, index, [&](Index variable) -> std::string {
-      const std::vector<Index>& variables = program_.axes().variables;
-      const auto found = std::ranges::find(variables, variable) - variables.begin();
-      if (found == std::ssize(variables)) return dynamic(variable, wide);
-      const char* const names[] = {"batch", "row", column_};
-      return wide ? fmt::format("static_cast<s64>({})", names[found]) : names[found];
-    });
-  }
-  /// An index that is looked up, clamped into its range.
-  [[nodiscard]] std::string dynamic(Index variable, bool wide) const {
-    return fmt::format("static_cast<{}>(minimum<s64>(maximum<s64>({}, 0), {}))", wide ? "s64" : "int",
-                       value(program_.dynamic_item(variable)), program_.pool().high(variable));
+    return index_of(program_, index, {"batch", "row", column_}, [&](ItemId id) { return value(id); });
   }
 
   std::string expression_of(ItemId id) {

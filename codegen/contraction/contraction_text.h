@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <initializer_list>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -69,9 +70,9 @@ void print_tile_type(Writer& out, std::string_view name, const kernel::Contracti
                      const TileText& tile);
 
 /// The type of what multiplies the tiles `left` and `right`: "TensorCores<MmaF16, LeftTile, …>". `left_run`: rows that
-/// a lane of CUDA cores has side by side.
+/// a lane of CUDA cores has side by side; `right_run`: columns, at most core_run's, which it is if nothing is said.
 std::string cores_of(const kernel::ContractionProblem& problem, const kernel::ContractionSchedule& schedule,
-                     std::string_view left, std::string_view right, int left_run);
+                     std::string_view left, std::string_view right, int left_run, std::optional<int> right_run = {});
 
 /// Which tile of all is number `number`, whose operands' names the kernel has: `batch`, `block_row`, `block_column`.
 /// `group` rows of clusters are walked column by column, so that blocks which run together share operands in L2. Of
@@ -99,8 +100,10 @@ std::string epilogue_of(const kernel::ContractionProblem& part, std::size_t resu
 void print_row_results(Writer& out, const kernel::ContractionProblem& part, const ContractionEpilogues& epilogues,
                        int block_rows, int threads);
 /// The end of a kernel: `cores` leave their results by strips of shared memory through the epilogues, of several
-/// products (which have one each) through that of the tile's member. `column`: of the warp's first result.
+/// products (which have one each) through that of the tile's member. `column`: of the warp's first result; `first`: which
+/// of the graph's results the problem's first one is.
 void print_results(Writer& out, const kernel::ContractionProblem& problem, const kernel::ContractionSchedule& schedule,
-                   std::span<const ContractionEpilogues> epilogues, std::string_view cores, std::string_view column);
+                   std::span<const ContractionEpilogues> epilogues, std::string_view cores, std::string_view column,
+                   std::size_t first = 0);
 
 }  // namespace stitch::codegen

@@ -6,6 +6,7 @@
 #include "costmodel/bandwidth_share.h"
 #include "costmodel/contraction/contraction_time.h"
 #include "costmodel/contraction/product_rates.h"
+#include "costmodel/contraction/turn_cost.h"
 #include "kernel/contraction/contraction_shape.h"
 #include "kernel/program/legality.h"
 
@@ -162,26 +163,18 @@ class AttentionPricing {
   }
   /// What warps read of a product's operands.
   [[nodiscard]] double product_shared(const ContractionProblem& p, const ContractionSchedule& s, bool with_left) const {
-    const double left = with_left ? graph::byte_size(p.left.dtype) : 0, right = graph::byte_size(p.right.dtype);
     if (together()) {
+      const double left = with_left ? graph::byte_size(p.left.dtype) : 0, right = graph::byte_size(p.right.dtype);
       // Every 64 rows read what they share with others by themselves.
       const double read = groups() * s_.warp_rows / 16 * (64 * left + s.warp_columns * right) * s.block_depth;
       return read / d_.shared_bytes_per_clock;
     }
-    if (cores()) {
-      return shape_.warps * s.block_depth *
-             (core_load_cycles(s.thread_rows, left) + core_load_cycles(s.thread_columns, right));
-    }
-    return shape_.warps * s.block_depth * (s.warp_rows * left + s.warp_columns * right) / d_.shared_bytes_per_clock;
+    return turn_shared_cycles(p, s, shape_.warps, with_left, d_);
   }
   [[nodiscard]] double product_instructions(const ContractionProblem& p, const ContractionSchedule& s) const {
-    const double depth = s.block_depth;
-    if (cores()) return depth * (s.thread_rows * s.thread_columns + (s.thread_rows + s.thread_columns) / 4.0);
+    if (!together()) return turn_instructions(p, s);
     const kernel::InstructionInfo& instruction = info(s_.instruction);
-    const double steps = depth / instruction.depth;
-    if (together()) return 2 * steps * s.warp_rows / instruction.rows;  // with its descriptor
-    const double products = s.warp_rows / instruction.rows * (s.warp_columns / instruction.columns);
-    return steps * (products + (s.warp_rows + s.warp_columns) / 16.0) + kernel::shape_of(p, s).depth_steps;
+    return 2.0 * s.block_depth / instruction.depth * s.warp_rows / instruction.rows;  // with its descriptor
   }
   /// A warp's instructions between the products, and around them.
   [[nodiscard]] double softmax_instructions() const {

@@ -1,8 +1,8 @@
 #include "kernel/attention/attention_schedule.h"
 
 #include <algorithm>
-#include <bit>
 
+#include "kernel/attention/turn_part.h"
 #include "kernel/contraction/contraction_rules.h"
 #include "kernel/contraction/contraction_shape.h"
 #include "kernel/contraction/strips.h"
@@ -15,34 +15,12 @@ using enum ContractionInstruction;
 /// Addresses and bounds beside what is multiplied, and what a lane has of each of its rows: maxima, sums, scales. Those
 /// of wgmma are what ptxas needs: 128 rows of a warpgroup at depth 128 spill.
 constexpr int registers_beside = 64, registers_beside_cores = 80, registers_beside_warpgroups = 4;
-/// Lanes of a warp of CUDA cores, down and across.
-constexpr int lanes_down = 4, lanes_across = 8;
-constexpr int least_extent = 16;
 /// Of wgmma: elements of a panel, or of the longest line that a swizzle covers; keys of the smallest tile whose lines
 /// of any length end where a swizzle does.
 constexpr int panel = 64, least_keys = 32, most_rows = 256;
 
-/// The extent of a tile that covers a whole dimension.
-int covering(std::int64_t extent) {
-  return std::max<int>(least_extent, static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(extent))));
-}
-
 ContractionSchedule part_of(const AttentionSchedule& s, int columns, int depth) {
-  ContractionSchedule part;
-  part.instruction = s.instruction;
-  part.block_rows = s.block_rows;
-  part.block_columns = part.warp_columns = columns;
-  part.block_depth = depth;
-  part.warp_rows = s.warp_rows;
-  if (s.instruction == cuda_core) {
-    part.thread_rows = s.warp_rows / lanes_down;
-    part.thread_columns = columns / lanes_across;
-  } else {
-    part.thread_rows = part.thread_columns = 0;
-  }
-  part.stages = 1;
-  part.blocks_per_sm = s.blocks_per_sm;
-  return part;
+  return turn_part({s.instruction, s.block_rows, s.warp_rows, s.blocks_per_sm}, columns, depth);
 }
 
 /// What tiles of wgmma are aligned to: dynamic shared memory begins there behind what arrives_last has.
@@ -60,20 +38,18 @@ int beside(ContractionInstruction instruction) {
   return is_warpgroup(instruction) ? registers_beside_warpgroups : registers_beside;
 }
 
-bool power_of_tile(int value) { return value >= least_extent && std::has_single_bit(static_cast<unsigned>(value)); }
-
 std::string wrong_tiles(const AttentionProblem& problem, const AttentionSchedule& s) {
   constexpr std::int64_t deepest = 256;
   if (problem.depth() > deepest || problem.width() > deepest)
     return fmt::format("depth {} and width {}, at most {}", problem.depth(), problem.width(), deepest);
   for (const int value : {s.block_keys, s.warp_rows}) {
-    if (!power_of_tile(value)) return fmt::format("tiles of {}", value);
+    if (!is_tile_extent(value)) return fmt::format("tiles of {}", value);
   }
   if (is_warpgroup(s.instruction)) {
     const int group = warpgroup_warps * s.warp_rows;
     if (s.block_rows < group || s.block_rows % group != 0)
       return fmt::format("{} rows of warpgroups that have {}", s.block_rows, group);
-  } else if (!power_of_tile(s.block_rows)) {
+  } else if (!is_tile_extent(s.block_rows)) {
     return fmt::format("tiles of {}", s.block_rows);
   }
   return s.block_rows % s.warp_rows == 0 ? "" : fmt::format("warps of {} of {} rows", s.warp_rows, s.block_rows);
@@ -95,19 +71,6 @@ std::string wrong_warpgroups(const AttentionProblem& problem, const AttentionSch
   std::string wrong = wrong_matrix(problem.scores.left, s.block_rows);
   if (wrong.empty()) wrong = wrong_matrix(problem.scores.right, s.block_keys);
   return wrong.empty() ? wrong_matrix(problem.product.right, width_tile(problem, s)) : wrong;
-}
-
-/// Of a turn's products there are no stages, and attention's own rules say how wgmma's tiles lie and how many rows
-/// there are.
-Status check_part(const ContractionProblem& problem, ContractionSchedule part, const DeviceSpec& device) {
-  const bool together = is_warpgroup(part.instruction);
-  if (together) part.block_rows = warpgroup_warps * part.warp_rows;
-  for (const ContractionRule& rule : contraction_rules()) {
-    if (together && (rule.name == "stages" || rule.name == "warpgroups")) continue;
-    if (const std::string wrong = rule.violation(problem, part, device); !wrong.empty())
-      return make_error(ErrorKind::constraint, "{}: {}", rule.name, wrong);
-  }
-  return {};
 }
 
 }  // namespace
@@ -179,8 +142,8 @@ Status check_legality(const AttentionProblem& problem, const AttentionSchedule& 
   if (wrong.empty()) wrong = wrong_warpgroups(problem, s);
   if (!wrong.empty()) return make_error(ErrorKind::constraint, "attention: {}", wrong);
   const AttentionShape shape = shape_of(problem, s);
-  STITCH_TRY(check_part(problem.scores, shape.scores, device));
-  STITCH_TRY(check_part(problem.product, shape.product, device));
+  STITCH_TRY(check_turn_part(problem.scores, shape.scores, device));
+  STITCH_TRY(check_turn_part(problem.product, shape.product, device));
   const bool together = is_warpgroup(s.instruction);
   const std::int64_t most_stages = std::max<std::int64_t>(together ? 2 : 1, shape.key_tiles);
   if (s.stages < 1 || s.stages > most_stages)

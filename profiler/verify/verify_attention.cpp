@@ -1,10 +1,9 @@
 #include "profiler/verify/verify_attention.h"
 
 #include <algorithm>
-#include <set>
 
-#include "base/random.h"
 #include "kernel/attention/visible_keys.h"
+#include "profiler/verify/row_tile_sample.h"
 #include "profiler/verify/verify_contraction.h"
 
 namespace stitch::profiler {
@@ -27,22 +26,9 @@ std::int64_t work_of_tile(const AttentionProblem& problem, const AttentionSchedu
 
 BlockSample sample_rows(const AttentionProblem& problem, const AttentionSchedule& s, std::int64_t budget,
                         std::uint64_t seed) {
-  const AttentionShape shape = kernel::shape_of(problem, s);
-  const std::int64_t wanted = std::max<std::int64_t>(2, budget / work_of_tile(problem, s));
-  if (shape.tiles <= wanted || shape.tiles == 0) return {};
-  Random random(seed);
-  const std::int64_t batch = static_cast<std::int64_t>(random.below(problem.batch())) * shape.row_tiles;
-  std::set<std::int64_t> tiles = {batch, batch + shape.row_tiles - 1};
-  while (std::ssize(tiles) < wanted) tiles.insert(static_cast<std::int64_t>(random.below(shape.tiles)));
-  if (std::ssize(tiles) == shape.tiles) return {};
-  const bool last_first = kernel::key_walk(problem, s).above.has_value();
-  BlockSample sample;
-  for (const std::int64_t tile : tiles) {
-    const std::int64_t place = tile % shape.row_tiles, row_tile = last_first ? shape.row_tiles - 1 - place : place;
-    sample.writes += std::min<std::int64_t>(s.block_rows, problem.rows() - row_tile * s.block_rows) * problem.width();
-    for (int part = 0; part < s.split; ++part) sample.blocks.push_back(tile * s.split + part);
-  }
-  return sample;
+  return sample_row_tiles({problem.batch(), kernel::shape_of(problem, s).row_tiles, problem.rows(), s.block_rows,
+                           problem.width(), s.split, kernel::key_walk(problem, s).above.has_value()},
+                          work_of_tile(problem, s), budget, seed);
 }
 
 }  // namespace

@@ -4,10 +4,13 @@
 #include <cmath>
 
 #include "codegen/contraction/attention_kernel.h"
+#include "codegen/contraction/chain_kernel.h"
 #include "codegen/contraction/contraction_kernel.h"
 #include "profiler/verify/verify_attention.h"
+#include "profiler/verify/verify_chain.h"
 #include "profiler/verify/verify_contraction.h"
 #include "tuning/contractions/attention_choice.h"
+#include "tuning/contractions/chain_choice.h"
 #include "tuning/contractions/contraction_choice.h"
 
 namespace stitch::tuning {
@@ -51,13 +54,34 @@ Result<ProductKernels> attention_kernels(kernel::AttentionProblem derived, const
   return kernels;
 }
 
+Result<ProductKernels> chain_kernels(kernel::ProductChain derived, const DeviceSpec& device,
+                                     const search::ContractionSpaceOptions& space) {
+  const auto chain = std::make_shared<const kernel::ProductChain>(std::move(derived));
+  STITCH_ASSIGN(const ChainChoice choice, choose_chain(*chain, device, space));
+  ProductKernels kernels{chain->graph, {}, choice.unfused_us, 0, choice.uncertainty_us};
+  for (const auto& [schedule, predicted_us] : choice.ranked.best) {
+    const auto generate = [chain, schedule](const codegen::GenerateOptions& options) {
+      return codegen::generate_chain(*chain, schedule, options);
+    };
+    const auto time = costmodel::chain_time(*chain, schedule, kernel::chain_walk(*chain, schedule), device);
+    kernels.best.push_back({schedule_hash(schedule), predicted_us, std::llround(time.dram_bytes),
+                            fmt::format("chained products {} ({})", to_string(*chain), to_string(schedule.instruction)),
+                            to_string(schedule), 0, generate,
+                            [chain, schedule] { return profiler::execution_of(*chain, schedule); }});
+  }
+  return kernels;
+}
+
 }  // namespace
 
-bool is_product(const graph::Graph& fragment) { return product_of(fragment).ok() || attention_of(fragment).ok(); }
+bool is_product(const graph::Graph& fragment) {
+  return product_of(fragment).ok() || attention_of(fragment).ok() || chain_of(fragment).ok();
+}
 
 Result<ProductKernels> product_kernels(const graph::Graph& fragment, const DeviceSpec& device, std::size_t count) {
   const search::ContractionSpaceOptions space = space_under(fragment.constraints, count);
   if (auto attention = attention_of(fragment)) return attention_kernels(*std::move(attention), device, space);
+  if (auto chain = chain_of(fragment)) return chain_kernels(*std::move(chain), device, space);
   STITCH_ASSIGN(kernel::ContractionProblem product, product_of(fragment));
   return contraction_kernels(std::move(product), device, space);
 }

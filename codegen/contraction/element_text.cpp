@@ -1,0 +1,43 @@
+#include "codegen/contraction/element_text.h"
+
+#include <algorithm>
+
+#include "codegen/index_text.h"
+
+namespace stitch::codegen {
+
+using kernel::Index;
+
+std::vector<Index> element_of(kernel::ScalarProgram& program, const kernel::ContractionResult& layout,
+                              const graph::Dims& dims) {
+  kernel::IndexPool& pool = program.pool();
+  Index position = pool.constant(0);
+  const kernel::ContractionDigits* digits[] = {&layout.batch, &layout.rows, &layout.columns};
+  for (std::size_t i = 0; i < 3; ++i) {
+    std::int64_t step = 1;
+    for (auto each = digits[i]->rbegin(); each != digits[i]->rend(); step *= each->extent, ++each) {
+      Index digit = pool.divide(program.axes().variables[i], step);
+      if (each != digits[i]->rend() - 1) digit = pool.remainder(digit, each->extent);
+      position = pool.add(position, pool.scale(digit, each->stride));
+    }
+  }
+  return pool.delinearise(position, dims);
+}
+
+std::string index_of(const kernel::ScalarProgram& program, Index index, const std::array<std::string_view, 3>& axes,
+                     const std::function<std::string(kernel::ItemId)>& value) {
+  constexpr std::int64_t int_limit = std::int64_t{1} << 31;
+  const kernel::IndexPool& pool = program.pool();
+  const bool wide = pool.high(index) >= int_limit;
+  return index_text(pool, index, [&](Index variable) -> std::string {
+    const std::vector<Index>& variables = program.axes().variables;
+    const auto found = static_cast<std::size_t>(std::ranges::find(variables, variable) - variables.begin());
+    if (found == variables.size()) {
+      return fmt::format("static_cast<{}>(minimum<s64>(maximum<s64>({}, 0), {}))", wide ? "s64" : "int",
+                         value(program.dynamic_item(variable)), pool.high(variable));
+    }
+    return wide ? fmt::format("static_cast<s64>({})", axes[found]) : std::string(axes[found]);
+  });
+}
+
+}  // namespace stitch::codegen

@@ -1,0 +1,37 @@
+#include "costmodel/contraction/turn_cost.h"
+
+#include "costmodel/contraction/product_rates.h"
+#include "kernel/contraction/contraction_shape.h"
+
+namespace stitch::costmodel {
+namespace {
+
+bool is_cores(const kernel::ContractionSchedule& part) {
+  return part.instruction == kernel::ContractionInstruction::cuda_core;
+}
+
+}  // namespace
+
+double turn_shared_cycles(const kernel::ContractionProblem& problem, const kernel::ContractionSchedule& part, int warps,
+                          bool with_left, const DeviceSpec& device) {
+  const double left = with_left ? graph::byte_size(problem.left.dtype) : 0, right = graph::byte_size(problem.right.dtype);
+  if (is_cores(part)) {
+    return warps * part.block_depth *
+           (core_load_cycles(part.thread_rows, left) + core_load_cycles(part.thread_columns, right));
+  }
+  return warps * part.block_depth * (part.warp_rows * left + part.warp_columns * right) / device.shared_bytes_per_clock;
+}
+
+double turn_instructions(const kernel::ContractionProblem& problem, const kernel::ContractionSchedule& part) {
+  const double depth = part.block_depth;
+  if (is_cores(part)) {
+    return depth * (part.thread_rows * part.thread_columns + (part.thread_rows + part.thread_columns) / 4.0);
+  }
+  const kernel::InstructionInfo& instruction = info(part.instruction);
+  const double steps = depth / instruction.depth;
+  const double products = part.warp_rows / instruction.rows * (part.warp_columns / instruction.columns);
+  return steps * (products + (part.warp_rows + part.warp_columns) / 16.0) +
+         kernel::shape_of(problem, part).depth_steps;
+}
+
+}  // namespace stitch::costmodel
