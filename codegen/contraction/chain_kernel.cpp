@@ -112,8 +112,7 @@ class ChainPrinter {
     for (const Walked& each : walked_) {
       const std::int64_t along = each.of_score ? c_.columns() : 0;
       const std::size_t number = &each - walked_.data();
-      const std::int64_t extent =
-          each.of_score ? c_.scores[number].contracted : product_of(each).columns;
+      const std::int64_t extent = each.of_score ? c_.scores[number].contracted : product_of(each).columns;
       const bool whole_extent = extent == (each.of_score ? each.depth : each.rows);
       const std::int64_t rows = each.of_score ? along : extent, depth = each.of_score ? extent : c_.columns();
       print_operand(out_, each.name, *each.operand, rows, depth,
@@ -212,9 +211,8 @@ class ChainPrinter {
       place = fmt::format("walked_tiles{} + {} * {}Tile::bytes", w, s_.stages, walked_[w].name);
     }
     out_.line("unsigned char* const weights = {};",
-              shape_.weight_bytes == 0
-                  ? "nullptr"
-                  : fmt::format("{} + warp * {}", place, shape_.weight_bytes / shape_.warps));
+              shape_.weight_bytes == 0 ? "nullptr"
+                                       : fmt::format("{} + warp * {}", place, shape_.weight_bytes / shape_.warps));
   }
 
   /// Where a stage of what is walked begins.
@@ -227,8 +225,7 @@ class ChainPrinter {
 
   void print_copy(const TileNest& nest, const TileStatement& s) {
     const std::size_t w = walked_of(s.to);
-    const std::string first =
-        fmt::format("first_column + ({}) * {}", text_of(nest, s.to.tile), s_.block_columns);
+    const std::string first = fmt::format("first_column + ({}) * {}", text_of(nest, s.to.tile), s_.block_columns);
     out_.line("copy_tile<{}Tile, {}>({}, walked{}, {}, {});", walked_[w].name, shape_.threads,
               tile_text(nest, w, s.to.stage), w, walked_[w].of_score ? first : "0", walked_[w].of_score ? "0" : first);
   }

@@ -72,9 +72,9 @@ class WeightPrinter {
   void find_scores() {
     takes_score_.assign(program_.item_count(), false);
     for (ItemId id = 0; id < program_.item_count(); ++id) {
-      takes_score_[id] = is_score(program_.at(id)) ||
-                         std::ranges::any_of(kernel::dependencies(program_, id),
-                                             [&](ItemId operand) { return bool(takes_score_[operand]); });
+      takes_score_[id] =
+          is_score(program_.at(id)) || std::ranges::any_of(kernel::dependencies(program_, id),
+                                                           [&](ItemId operand) { return bool(takes_score_[operand]); });
     }
   }
 
@@ -107,7 +107,8 @@ class WeightPrinter {
   }
   void keep_what_is_read(ItemId id) {
     for (const ItemId operand : kernel::dependencies(program_, id)) {
-      if (level_of(operand) != Level::element && program_.at(operand).kind != Item::Kind::literal) kept_.insert(operand);
+      if (level_of(operand) != Level::element && program_.at(operand).kind != Item::Kind::literal)
+        kept_.insert(operand);
     }
   }
 
@@ -145,7 +146,8 @@ class WeightPrinter {
   std::string expression_of(ItemId id, Level at) {
     const Item& item = program_.at(id);
     switch (item.kind) {
-      case Item::Kind::index: return fmt::format("static_cast<{}>({})", compute_type(item.dtype), index(item.index, at));
+      case Item::Kind::index:
+        return fmt::format("static_cast<{}>({})", compute_type(item.dtype), index(item.index, at));
       case Item::Kind::in_range:
         return fmt::format("{0} >= {1} && {0} < {2}", index(item.index, at), item.low, item.high);
       case Item::Kind::load: return load(item, at);
@@ -158,8 +160,13 @@ class WeightPrinter {
   }
   std::string load(const Item& item, Level at) {
     made_.parameters.insert(item.buffer.number);
-    std::string text =
-        fmt::format("load_one<Cached::streamed>(in{} + {})", item.buffer.number, index(item.index, at));
+    std::string place = index(item.index, at);
+    // What is so far behind is found by a constant of the address.
+    if (at == Level::column && program_.counts_along(item.index, column_axis, chain_.columns())) {
+      place = index_of(program_, item.index, {"batch", "row", "first"}, [&](ItemId id) { return value(id, at); }) +
+              " + behind";
+    }
+    std::string text = fmt::format("load_one<Cached::streamed>(in{} + {})", item.buffer.number, place);
     if (needs_widening(item.dtype)) text = fmt::format("widen({})", text);
     return item.guard < 0 ? text : fmt::format("{} ? {} : {}", value(item.guard, at), text, literal(item.dtype, 0));
   }
@@ -192,7 +199,9 @@ class WeightPrinter {
     for (const ItemId id : members) out.line("{} {};", type_of(id), name(id));
     out.set_depth(1);
     out.line("}};");
-    out.open("__device__ __forceinline__ {0} {1}(int batch, int {1}) const", type, row ? "row" : "column");
+    out.open("__device__ __forceinline__ {} {} const", type,
+             row ? "row(int batch, int row)" : "column(int batch, int first, int behind)");
+    if (!row && !members.empty()) out.line("const int column = first + behind;");
     std::vector<bool> wanted(program_.item_count(), false);
     for (const ItemId id : members) {
       const std::vector<bool> used = kernel::needed_by(program_, id);

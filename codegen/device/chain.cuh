@@ -46,10 +46,12 @@ __device__ __forceinline__ void keep_rows(typename Weigh::Row (&rows)[Scores::ow
 template <class Rows, class Columns, int count, class Weigh, class First, class... Others>
 __device__ __forceinline__ void weigh_scores(const Weigh& weigh, const typename Weigh::Row (&rows)[First::own_rows],
                                              int batch, int row, int column, First& first, Others&... others) {
+  const int own = column + First::column_of(0);
 #pragma unroll
   for (int i = 0; i < First::strip_results; ++i) {
-    const int j = column + First::column_of(i);
-    const typename Weigh::Column of_column = Columns::before(j) ? weigh.column(batch, j) : typename Weigh::Column{};
+    const int behind = First::columns_behind(i), j = own + behind;
+    const typename Weigh::Column of_column =
+        Columns::before(j) ? weigh.column(batch, own, behind) : typename Weigh::Column{};
 #pragma unroll
     for (int s = 0; s < First::strips; ++s) {
       const int m = row + s * First::strip_step + First::row_of(i);

@@ -19,8 +19,12 @@ using kernel::ContractionProblem;
 using kernel::ProductChain;
 
 /// Instructions of a weight: an operator, an exponential besides, the conversion for the second product; what a turn
-/// begins and ends with. Counted in SASS of CUDA 13.0 (sm_90a).
-constexpr double weight_operator = 1.6, weight_exponential = 3, weight_conversion = 1, turn_walk = 160;
+/// begins and ends with; a value of a column that a lane loads. Counted in SASS of CUDA 13.0 (sm_90a): of gradients of
+/// 16 × 64 scores a warp 590 and 742 a turn, of which 96 and 128 multiply.
+constexpr double weight_operator = 1.1, weight_exponential = 2, weight_conversion = 0.5, turn_walk = 70;
+constexpr double column_value = 2;
+/// Lanes of a warp that have different columns: of mma, of CUDA cores.
+constexpr double column_lanes = 4, column_lanes_of_cores = 8;
 
 class ChainPricing {
  public:
@@ -85,6 +89,22 @@ class ChainPricing {
       exponentials_ += 1;
     }
     instructions_ += weight_conversion * static_cast<double>(c_.products.size());
+    column_values_ = values_of_columns();
+  }
+
+  /// Parameters that have a value for each column. Of as many rows as columns nobody asks which are which: half.
+  [[nodiscard]] double values_of_columns() const {
+    double values = 0;
+    for (std::size_t p = 0; p < c_.graph->parameters().size(); ++p) {
+      const auto multiplied = [&](const ContractionProblem& part) {
+        const int number = static_cast<int>(p);
+        return part.left.parameter == number || part.right.parameter == number;
+      };
+      if (std::ranges::any_of(c_.scores, multiplied) || std::ranges::any_of(c_.products, multiplied)) continue;
+      const graph::Node& parameter = c_.graph->node(c_.graph->parameters()[p]);
+      if (parameter.type().elements() == c_.batch() * c_.columns()) values += c_.rows() == c_.columns() ? 0.5 : 1;
+    }
+    return values;
   }
 
   void count_turns(AttentionTime& time) {
@@ -128,8 +148,7 @@ class ChainPricing {
                              : std::max(1.0, static_cast<double>(shape_.row_tiles) / (busy_sms_ * resident_));
     const double reads = rows + others + once * again;
     time.dram_bytes = reads + results;
-    time.l2_bytes =
-        static_cast<double>(shape_.blocks) * (time.turns * stage_bytes() + row_bytes()) + others + results;
+    time.l2_bytes = static_cast<double>(shape_.blocks) * (time.turns * stage_bytes() + row_bytes()) + others + results;
     found_in_l2_ = 1 - std::min(1.0, reads / std::max(1.0, time.l2_bytes));
     const double flight = busy_sms_ *
                           std::min<double>(resident_, std::ceil(static_cast<double>(shape_.blocks) / busy_sms_)) *
@@ -162,7 +181,8 @@ class ChainPricing {
   }
   /// A warp's instructions between the products, and around them.
   [[nodiscard]] double weight_instructions() const {
-    return s_.warp_rows * s_.block_columns / 32.0 * instructions_ + turn_walk;
+    const double columns = s_.block_columns / (cores() ? column_lanes_of_cores : column_lanes);
+    return s_.warp_rows * s_.block_columns / 32.0 * instructions_ + columns * column_values_ * column_value + turn_walk;
   }
   [[nodiscard]] double copies() const {
     double all = 0;
@@ -183,7 +203,9 @@ class ChainPricing {
   [[nodiscard]] double use_cycles(double x) const {
     const double busy = x * norm_of({multiply_cycles(), special_cycles(), shared_cycles(), issue_cycles()});
     const double alone = static_cast<double>(schedulers) / shape_.warps;  // a warp's share, at its scheduler's rate
-    const double chain = alone * (multiply_cycles() + special_cycles()) + weight_instructions() + 4 * d_.shared_latency;
+    const double looked_up = column_values_ > 0 ? d_.l2_latency : 0;
+    const double chain =
+        alone * (multiply_cycles() + special_cycles()) + weight_instructions() + 4 * d_.shared_latency + looked_up;
     return std::max(busy, chain);
   }
   [[nodiscard]] double transfer_cycles(double x) const { return x * stage_bytes() / l2_rate_of_sm(); }
@@ -197,7 +219,13 @@ class ChainPricing {
   [[nodiscard]] PipelineTurn turn_of(int x) const {
     const double us = us_per_cycle(), use = use_cycles(x), between = d_.block_barrier_cycles / x;
     const double busy = std::max(use, transfer_cycles(x)) + between;
-    return {static_cast<std::int64_t>(longest_), s_.stages, 1, x, load_cycles(x) * us, use / x * us, busy * us,
+    return {static_cast<std::int64_t>(longest_),
+            s_.stages,
+            1,
+            x,
+            load_cycles(x) * us,
+            use / x * us,
+            busy * us,
             between * us};
   }
 
@@ -214,9 +242,9 @@ class ChainPricing {
       const double results = static_cast<double>(s_.block_rows) * shape_.products[r].block_columns;
       const double strips = 2 * results * 4 / d_.shared_bytes_per_clock;
       const double stored = results * graph::byte_size(c_.products[r].result.dtype) / l2_rate_of_sm();
-      const double instructions =
-          results / 32 * (result_instructions + operator_instructions * epilogue_operators(c_.products[r])) /
-          schedulers;
+      const double instructions = results / 32 *
+                                  (result_instructions + operator_instructions * epilogue_operators(c_.products[r])) /
+                                  schedulers;
       time.epilogue += rounds * x * std::max({strips, stored, instructions}) / (x > 1 && !last ? 2 : 1);
     }
   }
@@ -228,9 +256,9 @@ class ChainPricing {
   const AnalyticalConstants& k_;
   const kernel::ChainShape shape_;
   const int resident_ =
-      std::max(s_.blocks_per_sm,
-               kernel::resident_blocks(shape_.threads, shape_.registers, shape_.shared_bytes, d_));
+      std::max(s_.blocks_per_sm, kernel::resident_blocks(shape_.threads, shape_.registers, shape_.shared_bytes, d_));
   double instructions_ = 0, exponentials_ = 0;  ///< of a score's place
+  double column_values_ = 0;
   double busy_sms_ = 1, found_in_l2_ = 0, longest_ = 0;
 };
 
@@ -242,8 +270,8 @@ AttentionTime chain_time(const ProductChain& chain, const ChainSchedule& schedul
 }
 
 double unfused_chain_us(const ProductChain& chain, const DeviceSpec& device, const AnalyticalConstants& constants) {
-  const double scores = static_cast<double>(chain.batch()) * static_cast<double>(chain.rows()) *
-                        static_cast<double>(chain.columns());
+  const double scores =
+      static_cast<double>(chain.batch()) * static_cast<double>(chain.rows()) * static_cast<double>(chain.columns());
   double bytes = 0, us = 0;
   for (const ContractionProblem& score : chain.scores) {
     bytes += scores * graph::byte_size(score.graph->node(score.root).type().dtype);

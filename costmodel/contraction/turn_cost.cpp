@@ -14,7 +14,8 @@ bool is_cores(const kernel::ContractionSchedule& part) {
 
 double turn_shared_cycles(const kernel::ContractionProblem& problem, const kernel::ContractionSchedule& part, int warps,
                           bool with_left, const DeviceSpec& device) {
-  const double left = with_left ? graph::byte_size(problem.left.dtype) : 0, right = graph::byte_size(problem.right.dtype);
+  const double left = with_left ? graph::byte_size(problem.left.dtype) : 0,
+               right = graph::byte_size(problem.right.dtype);
   if (is_cores(part)) {
     return warps * part.block_depth *
            (core_load_cycles(part.thread_rows, left) + core_load_cycles(part.thread_columns, right));
@@ -30,8 +31,7 @@ double turn_instructions(const kernel::ContractionProblem& problem, const kernel
   const kernel::InstructionInfo& instruction = info(part.instruction);
   const double steps = depth / instruction.depth;
   const double products = part.warp_rows / instruction.rows * (part.warp_columns / instruction.columns);
-  return steps * (products + (part.warp_rows + part.warp_columns) / 16.0) +
-         kernel::shape_of(problem, part).depth_steps;
+  return steps * (products + (part.warp_rows + part.warp_columns) / 16.0) + kernel::shape_of(problem, part).depth_steps;
 }
 
 }  // namespace stitch::costmodel

@@ -13,19 +13,19 @@ namespace {
 using enum ContractionInstruction;
 
 /// Addresses and bounds beside what is multiplied, and what a lane keeps of its rows.
-constexpr int chain_registers = 56, chain_registers_of_cores = 72;
+constexpr int chain_registers = 56, chain_registers_of_cores = 84;
 constexpr int deepest_chain = 256;
 
 ContractionSchedule part_of(const ContractionProblem& problem, const ChainSchedule& s, int columns, int depth) {
-  ContractionSchedule part =
-      turn_part({s.instruction, s.block_rows, s.warp_rows, s.blocks_per_sm}, columns, depth);
+  ContractionSchedule part = turn_part({s.instruction, s.block_rows, s.warp_rows, s.blocks_per_sm}, columns, depth);
   fit_accesses(problem, part);
   return part;
 }
 
 std::string wrong_tiles(const ProductChain& chain, const ChainSchedule& s) {
   for (const ContractionProblem& score : chain.scores) {
-    if (score.contracted > deepest_chain || score.contracted == 0) return fmt::format("a depth of {}", score.contracted);
+    if (score.contracted > deepest_chain || score.contracted == 0)
+      return fmt::format("a depth of {}", score.contracted);
   }
   for (const ContractionProblem& product : chain.products) {
     if (product.columns > deepest_chain || product.columns == 0) return fmt::format("a width of {}", product.columns);
@@ -91,8 +91,7 @@ ChainShape shape_of(const ProductChain& chain, const ChainSchedule& s) {
     sums += s.warp_rows * width / 32;
     fragments = std::max(fragments, shape_of(product, part).fragments);
     if (cores) {
-      shape.weight_bytes =
-          std::max(shape.weight_bytes, tile_bytes(product.left, s.block_rows, s.block_columns));
+      shape.weight_bytes = std::max(shape.weight_bytes, tile_bytes(product.left, s.block_rows, s.block_columns));
     }
   }
   shape.shared_bytes = std::max(rows + s.stages * shape.stage_bytes + shape.weight_bytes, strips);

@@ -11,8 +11,8 @@
 #include "kernel/attention/visible_keys.h"
 #include "kernel/contraction/contraction_schedule.h"
 
-// How a chain of products runs: a plain value that is compared, hashed, printed and stored. Of the gradients of 512 bf16
-// keys and values of depth 64 on sm_90a:
+// How a chain of products runs: a plain value that is compared, hashed, printed and stored. Of the gradients of 512
+// bf16 keys and values of depth 64 on sm_90a:
 //
 //     mma_m16n8k16 rows 64 columns 64 warp 16 stages 2 blocks 2
 //
@@ -43,11 +43,11 @@ struct ChainShape {
   std::int64_t row_tiles = 0;     ///< of a batch
   std::int64_t column_tiles = 0;  ///< that a block walks, if none is hidden
   std::int64_t tiles = 0, blocks = 1;
-  std::vector<std::int64_t> row_bytes;      ///< of each score's left tile, which stays
-  std::vector<std::int64_t> walked_bytes;   ///< of each score's right tile, one stage
-  std::vector<std::int64_t> other_bytes;    ///< of each product's right tile, one stage; 0: a score's serves
-  std::int64_t weight_bytes = 0;            ///< of all warps; 0: they stay in registers
-  std::int64_t stage_bytes = 0;             ///< of all that is walked
+  std::vector<std::int64_t> row_bytes;     ///< of each score's left tile, which stays
+  std::vector<std::int64_t> walked_bytes;  ///< of each score's right tile, one stage
+  std::vector<std::int64_t> other_bytes;   ///< of each product's right tile, one stage; 0: a score's serves
+  std::int64_t weight_bytes = 0;           ///< of all warps; 0: they stay in registers
+  std::int64_t stage_bytes = 0;            ///< of all that is walked
   std::int64_t shared_bytes = 0;
   int registers = 0;  ///< of a thread, about
 };

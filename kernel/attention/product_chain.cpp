@@ -56,7 +56,8 @@ class Derivation {
     for (NodeId id = 0; id < g_.size(); ++id) {
       if (g_.node(id).op == Op::convolution) return make_error(ErrorKind::unsupported, "a chain with a convolution");
       if (g_.node(id).op == Op::dot) dots.push_back(id);
-      if (g_.node(id).op == Op::reduce) return make_error(ErrorKind::unsupported, "a chain of products with a reduction");
+      if (g_.node(id).op == Op::reduce)
+        return make_error(ErrorKind::unsupported, "a chain of products with a reduction");
     }
     std::set<NodeId> inner;
     for (const NodeId dot : dots) {
@@ -114,7 +115,8 @@ class Derivation {
     if (product.left.parameter != number) product = turned(std::move(product));
     if (product.left.parameter != number || product.right.parameter == number)
       return make_error(ErrorKind::unsupported, "a chain's dot does not read its weights as they are");
-    if (product.left.offset != 0) return make_error(ErrorKind::unsupported, "a chain's dot reads a part of its weights");
+    if (product.left.offset != 0)
+      return make_error(ErrorKind::unsupported, "a chain's dot reads a part of its weights");
     chain.weights.push_back(weights);
     chain.weights_lie.push_back(
         {product.left.dtype, product.left.batch, product.left.free, product.left.contracted, false});
@@ -143,7 +145,8 @@ class Derivation {
                known.rows != score.rows || known.columns != score.columns) {
       return make_error(ErrorKind::unsupported, "a chain's scores that are rows here and columns there");
     }
-    return chain.scores[0].graph == nullptr || (chain.scores[0].rows == known.rows && chain.scores[0].batch == known.batch)
+    return chain.scores[0].graph == nullptr ||
+                   (chain.scores[0].rows == known.rows && chain.scores[0].batch == known.batch)
                ? Status{}
                : make_error(ErrorKind::unsupported, "a chain's scores of different rows");
   }

@@ -35,8 +35,8 @@ struct ProductChain {
   /// Left: the weights, rows × columns that are walked, in the type that is multiplied. Its graph has them as a
   /// parameter more.
   std::vector<ContractionProblem> products;
-  std::vector<graph::NodeId> roots;        ///< the graph's dots that make the scores
-  std::vector<graph::Value> weights;       ///< of each product, in the graph
+  std::vector<graph::NodeId> roots;            ///< the graph's dots that make the scores
+  std::vector<graph::Value> weights;           ///< of each product, in the graph
   std::vector<ContractionResult> weights_lie;  ///< how these would lie in memory, by batch, row and walked column
   /// Logits that hide what is not walked (visible_keys.h), with this chain's rows and columns; of an attention's
   /// gradients alone.

@@ -41,8 +41,8 @@ Execution execution_of(const ProductChain& chain, const ChainSchedule& schedule)
     deep += score.contracted;
   }
   // One after the other along what a block walks, or along the depth of a score.
-  execution.serial_additions = std::max<std::int64_t>(
-      {32, shape.column_tiles * schedule.block_columns + 32, deepest + 32});
+  execution.serial_additions =
+      std::max<std::int64_t>({32, shape.column_tiles * schedule.block_columns + 32, deepest + 32});
   execution.work = shape.tiles * work_of_rows(chain, schedule);
   // A whole row of weights for one element; those of its row share it.
   execution.element_operations = chain.columns() * (1 + deep / std::max<std::int64_t>(1, results_of_row(chain)));

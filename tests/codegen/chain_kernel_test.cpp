@@ -101,8 +101,7 @@ TEST_P(ChainEmulated, IsRight) {
   expect_right(each, inputs_of(*each.graph));
 }
 
-INSTANTIATE_TEST_SUITE_P(Of, ChainEmulated, testing::ValuesIn(cases),
-                         [](const auto& each) { return each.param.name; });
+INSTANTIATE_TEST_SUITE_P(Of, ChainEmulated, testing::ValuesIn(cases), [](const auto& each) { return each.param.name; });
 
 /// Tiles, warps and stages that the default schedule does not have.
 struct Tiles {

@@ -39,8 +39,8 @@ class ChainGraph {
     const graph::Value values = values_alone ? graph::Value{} : operand(c_.keys, c_.width, c_.group);
     const graph::Value gradient = operand(c_.rows, c_.width, 1);
     const graph::Value greatest = row_value(), inverse = row_value();
-    const graph::Value weights = b_.binary(graph::Op::multiply, exponentials(dot(queries, keys, false, false), greatest),
-                                           repeated(inverse));
+    const graph::Value weights =
+        b_.binary(graph::Op::multiply, exponentials(dot(queries, keys, false, false), greatest), repeated(inverse));
     const auto turned_product = [&](graph::Value of, graph::Value other) {
       return inside(dot(b_.convert(of, c_.dtype), other, true, true));
     };

@@ -1,0 +1,101 @@
+#include "kernel/attention/product_chain.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/kernel/attention_graph.h"
+#include "tests/kernel/chain_graph.h"
+
+namespace stitch::kernel {
+namespace {
+
+using graph::DType;
+using graph::Op;
+using graph::Value;
+using test::chain_graph;
+using test::ChainCase;
+using Kind = ChainCase::Kind;
+using testing::HasSubstr;
+
+TEST(ProductChain, HasWhatItsGraphSays) {
+  const auto chain = derive_chain(chain_graph({"", Kind::queries, {2, 4}, 40, 24, 8, 12, DType::bf16, true}));
+  ASSERT_TRUE(chain) << chain.error().message;
+  EXPECT_EQ(chain->batch(), 8);
+  EXPECT_EQ(chain->rows(), 40);
+  EXPECT_EQ(chain->columns(), 24);
+  ASSERT_EQ(chain->scores.size(), 2U);
+  EXPECT_EQ(chain->scores[0].contracted, 8);
+  EXPECT_EQ(chain->scores[1].contracted, 12);
+  ASSERT_EQ(chain->products.size(), 1U);
+  EXPECT_EQ(chain->products[0].columns, 8);
+  EXPECT_EQ(chain->shared_operand(0), 0) << "keys";
+  EXPECT_TRUE(chain->mask.has_value());
+  EXPECT_EQ(to_string(*chain), "bf16 8×[40,8]·[8,24] & [40,12]·[12,24], then ·[24,8] → bf16");
+  EXPECT_EQ(chain->multiplications(), 8.0 * 40 * 24 * (8 + 12 + 8));
+}
+
+/// Seen from the keys, queries are walked.
+TEST(ProductChain, GradientsOfKeysAndValuesHaveKeysForRows) {
+  const auto chain = derive_chain(chain_graph({"", Kind::keys_and_values, {2}, 40, 24, 8, 12, DType::f32, true}));
+  ASSERT_TRUE(chain) << chain.error().message;
+  EXPECT_EQ(chain->rows(), 24);
+  EXPECT_EQ(chain->columns(), 40);
+  ASSERT_EQ(chain->products.size(), 2U);
+  EXPECT_EQ(chain->products[0].columns, 8);
+  EXPECT_EQ(chain->products[1].columns, 12);
+  EXPECT_EQ(chain->shared_operand(0), 0) << "queries";
+  EXPECT_EQ(chain->shared_operand(1), 1) << "gradients";
+}
+
+TEST(ProductChain, TwoProductsOneBehindTheOther) {
+  const auto chain = derive_chain(chain_graph({"", Kind::gelu, {1}, 70, 200, 64, 48}));
+  ASSERT_TRUE(chain) << chain.error().message;
+  EXPECT_EQ(chain->scores.size(), 1U);
+  EXPECT_EQ(chain->shared_operand(0), -1);
+  EXPECT_FALSE(chain->mask.has_value());
+}
+
+TEST(ProductChain, IsNamedByWhatItsCodeDependsOn) {
+  const ChainCase base{"", Kind::queries, {2}, 40, 24, 8, 12};
+  const auto hash = [](const ChainCase& each) { return chain_hash(*derive_chain(chain_graph(each))); };
+  ChainCase causal = base, narrow = base, inside{"", Kind::queries, {2, 2}, 40, 24, 8, 12}, plain = inside;
+  causal.causal = true;
+  narrow.dtype = DType::bf16;
+  inside.heads_inside = true;
+  EXPECT_EQ(hash(base), hash(base));
+  EXPECT_NE(hash(base), hash(causal));
+  EXPECT_NE(hash(base), hash(narrow));
+  EXPECT_NE(hash(inside), hash(plain));
+}
+
+std::string refusal(const graph::Graph& graph) {
+  const auto chain = derive_chain(graph);
+  return chain ? "" : chain.error().message;
+}
+
+TEST(ProductChain, SaysWhyAGraphIsNone) {
+  graph::Builder b;
+  const auto matrix = [&](std::int64_t rows, std::int64_t columns) { return b.parameter(DType::f16, {rows, columns}); };
+  graph::DotAttributes dot;
+  dot.lhs_contracting = {1};
+  dot.rhs_contracting = {0};
+  dot.result = DType::f16;
+  const Value first = b.dot(matrix(8, 16), matrix(16, 24), dot);
+  EXPECT_THAT(refusal(*b.finish({first})), HasSubstr("1 dots, of which 0 are taken by others"));
+  const Value squared = b.dot(first, b.transpose(b.unary(Op::negate, first), {1, 0}), dot);
+  EXPECT_THAT(refusal(*b.finish({squared})), HasSubstr("both operands are computed"));
+  // Scores that are summed along the way have a row behind them.
+  const Value sum = b.reduce(graph::ReduceKind::sum, first, {1});
+  const Value less = b.binary(Op::subtract, first, b.broadcast(sum, {8, 24}, {0}));
+  EXPECT_THAT(refusal(*b.finish({b.dot(less, matrix(24, 8), dot)})), HasSubstr("a reduction"));
+  const Value second = b.dot(first, matrix(24, 8), dot);
+  EXPECT_THAT(refusal(*b.finish({second, first})), HasSubstr("no last dot"));
+  EXPECT_THAT(refusal(*b.finish({second, b.unary(Op::exp, second)})), HasSubstr("several results of one"));
+  // A part of the weights, and what softmax combines.
+  const Value part = b.slice(first, {0, 0}, {8, 12}, {1, 1});
+  EXPECT_NE(refusal(*b.finish({b.dot(part, matrix(12, 8), dot)})), "");
+  EXPECT_NE(refusal(test::attention_graph({"", {2}, 16, 16, 16, 16})), "");
+}
+
+}  // namespace
+}  // namespace stitch::kernel
