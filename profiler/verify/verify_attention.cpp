@@ -39,7 +39,8 @@ BlockSample sample_rows(const AttentionProblem& problem, const AttentionSchedule
   BlockSample sample;
   for (const std::int64_t tile : tiles) {
     const std::int64_t place = tile % shape.row_tiles, row_tile = last_first ? shape.row_tiles - 1 - place : place;
-    sample.writes += std::min<std::int64_t>(s.block_rows, problem.rows() - row_tile * s.block_rows) * problem.width();
+    const std::int64_t of_row = problem.width() + std::ssize(problem.statistics);
+    sample.writes += std::min<std::int64_t>(s.block_rows, problem.rows() - row_tile * s.block_rows) * of_row;
     for (int part = 0; part < s.split; ++part) sample.blocks.push_back(tile * s.split + part);
   }
   return sample;
