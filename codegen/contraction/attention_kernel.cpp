@@ -280,18 +280,17 @@ class AttentionPrinter {
     }
     print_statistics();
     out_.line("divide_by_sums<{}, {}>(product, rows);", p_.empty_is_zero, p_.nan_is_zero);
-    print_results(out_, p_.product, shape_.product, {&epilogues, 1}, "product", "0");
+    print_results(out_, p_.product, shape_.product, {&epilogues, 1}, "product", "0", p_.result);
   }
 
   [[nodiscard]] bool has_statistics() const { return !p_.statistics.empty(); }
-  /// Of each row, by one of its lanes, as the graph's results behind the first one.
+  /// Of each row, by one of its lanes.
   void print_statistics() {
     if (!has_statistics()) return;
     out_.open("const auto write_statistics = [&](int row, f32 greatest, f32 sum)");
     out_.line("if (row >= {}) return;", p_.rows());
-    for (std::size_t i = 0; i < p_.statistics.size(); ++i) {
-      const kernel::RowStatistic& each = p_.statistics[i];
-      out_.line("out{}[{}] = {};", i + 1, sum_of({offset_of(each.batch, "batch"), offset_of(each.rows, "row")}),
+    for (const kernel::RowStatistic& each : p_.statistics) {
+      out_.line("out{}[{}] = {};", each.result, sum_of({offset_of(each.batch, "batch"), offset_of(each.rows, "row")}),
                 each.kind == graph::ReduceKind::max ? "greatest" : "sum");
     }
     out_.set_depth(out_.depth() - 1);

@@ -365,7 +365,8 @@ void print_row_results(Writer& out, const ContractionProblem& part, const Contra
 }
 
 void print_results(Writer& out, const ContractionProblem& problem, const kernel::ContractionSchedule& schedule,
-                   std::span<const ContractionEpilogues> epilogues, std::string_view cores, std::string_view column) {
+                   std::span<const ContractionEpilogues> epilogues, std::string_view cores, std::string_view column,
+                   std::size_t first) {
   const kernel::ContractionStrips strips = kernel::strips_of(problem, schedule);
   // Where rows are combined a barrier stands behind the loop already.
   if (!schedule.tensor_copies && problem.row_reductions.empty()) {
@@ -376,7 +377,7 @@ void print_results(Writer& out, const ContractionProblem& problem, const kernel:
   out.line("{0}* const strip = reinterpret_cast<{0}*>(shared{1}) + warp * {2};", compute_type(problem.accumulator),
            begin == 0 ? "" : fmt::format(" + {}", begin), strips.rows * strips.pitch);
   const bool several = !problem.members.empty();
-  std::size_t number = 0;  // of the graph's results
+  std::size_t number = first;  // of the graph's results
   for (std::size_t p = 0; p < kernel::parts_of(problem).size(); ++p) {
     const ContractionProblem& part = kernel::parts_of(problem)[p];
     if (several) out.open("if (member == {})", p);

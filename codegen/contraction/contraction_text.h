@@ -99,8 +99,10 @@ std::string epilogue_of(const kernel::ContractionProblem& part, std::size_t resu
 void print_row_results(Writer& out, const kernel::ContractionProblem& part, const ContractionEpilogues& epilogues,
                        int block_rows, int threads);
 /// The end of a kernel: `cores` leave their results by strips of shared memory through the epilogues, of several
-/// products (which have one each) through that of the tile's member. `column`: of the warp's first result.
+/// products (which have one each) through that of the tile's member. `column`: of the warp's first result. `first`: the
+/// number of the first result among the kernel's.
 void print_results(Writer& out, const kernel::ContractionProblem& problem, const kernel::ContractionSchedule& schedule,
-                   std::span<const ContractionEpilogues> epilogues, std::string_view cores, std::string_view column);
+                   std::span<const ContractionEpilogues> epilogues, std::string_view cores, std::string_view column,
+                   std::size_t first = 0);
 
 }  // namespace stitch::codegen

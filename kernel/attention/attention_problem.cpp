@@ -46,6 +46,14 @@ Result<graph::NodeId> last_dot(const Graph& graph) {
   return make_error(ErrorKind::unsupported, "attention has two dots, not {}", dots);
 }
 
+/// The number of the first result that is made of the product: statistics are not.
+Result<int> result_of_product(const Graph& graph, NodeId product) {
+  for (int r = 0; r < std::ssize(graph.results()); ++r) {
+    if (path_from_root(graph, product, graph.results()[r].node)) return r;
+  }
+  return make_error(ErrorKind::unsupported, "no result of an attention is made of its second dot");
+}
+
 /// Rows up to which heads that share keys and values are rows of one problem: a tile of them would be mostly empty.
 constexpr std::int64_t few_rows = 32;
 
@@ -118,9 +126,9 @@ Result<AttentionProblem> derive_attention(Graph graph) {
   if (!found) return make_error(ErrorKind::unsupported, "two dots that are no attention");
   problem.empty_is_zero = found->softmax.empty_is_zero;
   problem.nan_is_zero = found->nan_is_zero;
-  STITCH_TRY(path_from_root(g, product, g.results()[0].node));
+  STITCH_ASSIGN(problem.result, result_of_product(g, product));
   STITCH_ASSIGN(problem.scores, part_of(g, std::nullopt, found->logits));
-  STITCH_ASSIGN(problem.product, part_of(g, found->weights, g.results()[0]));
+  STITCH_ASSIGN(problem.product, part_of(g, found->weights, g.results()[problem.result]));
   const int weights = static_cast<int>(g.parameters().size());
   if (problem.product.left.parameter != weights) problem.product = turned(std::move(problem.product));
   if (problem.product.left.parameter != weights)
@@ -135,7 +143,7 @@ Result<AttentionProblem> derive_attention(Graph graph) {
   if (!is_supported(problem.scores) || !is_supported(problem.product))
     return make_error(ErrorKind::unsupported, "attention that is summed in something else than f32");
   if (problem.keys() == 0) return make_error(ErrorKind::unsupported, "attention without keys");
-  STITCH_ASSIGN(problem.statistics, row_statistics_of(g, *found, problem.scores.result));
+  STITCH_ASSIGN(problem.statistics, row_statistics_of(g, *found, problem.result, problem.scores.result));
   join_shared_heads(problem);
   // The weights are never in memory.
   problem.product.left.batch = graph::collapsed({{problem.batch(), problem.rows() * problem.keys()}});

@@ -31,7 +31,8 @@ struct AttentionProblem {
       product;  ///< left: the weights, in the type that is multiplied; right: values; columns: the result's
   bool empty_is_zero = false;            ///< rows whose logits are all −∞ give 0 instead of NaN
   bool nan_is_zero = false;              ///< so do rows whose weights are NaN for any reason
-  std::vector<RowStatistic> statistics;  ///< the graph's results behind the first one
+  int result = 0;                        ///< the product's among the graph's results
+  std::vector<RowStatistic> statistics;  ///< the others
   /// All that the kernel computes; its parameters are the kernel's arguments, and both contractions' number them so.
   std::shared_ptr<const graph::Graph> graph;
 
@@ -45,7 +46,7 @@ struct AttentionProblem {
   [[nodiscard]] std::int64_t least_bytes() const;
 };
 
-/// Reads a graph that is one attention (graph/calls/attention.h). Its first result is the product's; others may be its
+/// Reads a graph that is one attention (graph/calls/attention.h). One result is the product's; others may be its
 /// softmax's row statistics. Errors: unsupported (it is none; sums in f64 or integers; operands that are computed;
 /// batch and rows of the two products that do not go together; other results: row_statistics.h), with what is in the
 /// way.

@@ -60,11 +60,12 @@ Result<ContractionDigits> stored_as(const StridedView& view, const ContractionDi
 
 }  // namespace
 
-Result<std::vector<RowStatistic>> row_statistics_of(const Graph& graph, const graph::Attention& attention,
+Result<std::vector<RowStatistic>> row_statistics_of(const Graph& graph, const graph::Attention& attention, int product,
                                                     const ContractionResult& logits) {
   const graph::ExpSum& of = attention.softmax.sum;
   std::vector<RowStatistic> statistics;
-  for (std::size_t r = 1; r < graph.results().size(); ++r) {
+  for (int r = 0; r < std::ssize(graph.results()); ++r) {
+    if (r == product) continue;
     const Value result = graph.results()[r];
     const std::optional<ReduceKind> kind = kind_of(graph, of, before_layouts(graph, result).node);
     if (!kind) {
@@ -76,7 +77,7 @@ Result<std::vector<RowStatistic>> row_statistics_of(const Graph& graph, const gr
     if (const graph::DType dtype = graph.type(result).dtype; dtype != graph::DType::f32)
       return make_error(ErrorKind::unsupported, "result {}: row statistics in {}", r, to_string(dtype));
     STITCH_ASSIGN(const StridedView view, in_logits(graph, of, result));
-    RowStatistic statistic{*kind, {}, {}};
+    RowStatistic statistic{r, *kind, {}, {}};
     STITCH_ASSIGN(statistic.batch, stored_as(view, logits.batch));
     STITCH_ASSIGN(statistic.rows, stored_as(view, logits.rows));
     statistics.push_back(std::move(statistic));
@@ -86,7 +87,7 @@ Result<std::vector<RowStatistic>> row_statistics_of(const Graph& graph, const gr
 
 void hash_statistics(Hasher& hasher, const std::vector<RowStatistic>& statistics) {
   for (const RowStatistic& statistic : statistics) {
-    hasher.integer(static_cast<std::uint64_t>(statistic.kind));
+    hasher.integer(static_cast<std::uint64_t>(statistic.result)).integer(static_cast<std::uint64_t>(statistic.kind));
     for (const ContractionDigits* digits : {&statistic.batch, &statistic.rows}) {
       hasher.integer(digits->size());
       for (const auto& [extent, stride] : *digits)

@@ -20,17 +20,18 @@
 namespace stitch::kernel {
 
 struct RowStatistic {
+  int result = 0;                                   ///< of the graph's, by number
   graph::ReduceKind kind = graph::ReduceKind::max;  ///< max or sum
   ContractionDigits batch, rows;                    ///< where it is stored, in f32
 
   bool operator==(const RowStatistic&) const = default;
 };
 
-/// The graph's results behind the first one, in their order. `logits`: how these would lie in memory. Errors:
-/// unsupported (a result that is neither of both, or not in f32; a softmax with guards for rows of −∞ or NaN), with the
-/// result's number.
+/// The graph's results but the product's, which is number `product`, in their order. `logits`: how these would lie in
+/// memory. Errors: unsupported (a result that is neither of both, or not in f32; a softmax with guards for rows of −∞
+/// or NaN), with the result's number.
 Result<std::vector<RowStatistic>> row_statistics_of(const graph::Graph& graph, const graph::Attention& attention,
-                                                    const ContractionResult& logits);
+                                                    int product, const ContractionResult& logits);
 
 void hash_statistics(Hasher& hasher, const std::vector<RowStatistic>& statistics);
 

@@ -387,6 +387,7 @@ TEST(AttentionKernelEmulated, RandomProblemsAreRight) {
       if (!guarded && maybe()) c.statistics.push_back(kind);
     }
     c.statistics_kept = maybe();
+    c.statistics_first = maybe();
     const AttentionProblem problem = problem_of(c);
     AttentionSchedule schedule = schedule_of(problem), drawn = schedule;
     constexpr int stages[] = {1, 2, 3}, splits[] = {1, 1, 2, 3}, tiles[] = {16, 32, 64}, warps[] = {16, 32};

@@ -82,8 +82,8 @@ inline void expect_attention(const KernelCase& each, const std::vector<Bytes>& i
     std::int64_t bounded = 0;
     for (std::int64_t i = 0; i < want.elements(); ++i) {
       if (std::isnan(want.at(i)) || std::isinf(want.bound(i))) continue;
-      // A row's sum is of many exponentials.
-      const double size = r == 0 ? 1 : std::max(1.0, std::abs(want.at(i)));
+      // A sum of a row is of many exponentials.
+      const double size = want.type.dtype == DType::f32 ? std::max(1.0, std::abs(want.at(i))) : 1;
       widest = std::max(widest, want.bound(i) / size);
       ++bounded;
     }

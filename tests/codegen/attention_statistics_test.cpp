@@ -55,6 +55,11 @@ AttentionCase kept(AttentionCase each) {
   return each;
 }
 
+AttentionCase first(AttentionCase each) {
+  each.statistics_first = true;
+  return each;
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Of, AttentionStatisticsEmulated,
     testing::Values(
@@ -64,6 +69,8 @@ INSTANTIATE_TEST_SUITE_P(
         with_statistics({"maximum", {2}, 64, 128, 64, 64}, {ReduceKind::max}),
         with_statistics({"sum", {2}, 64, 128, 64, 64}, {ReduceKind::sum}),
         with_statistics({"sum_first", {2}, 40, 72, 32, 32, f32}, {ReduceKind::sum, ReduceKind::max}),
+        first(with_statistics({"first", {2, 2}, 40, 72, 32, 32, f16, Mask::causal}, both)),
+        first(with_statistics({"first_f32", {2}, 40, 72, 32, 32, f32}, {ReduceKind::sum})),
         kept(with_statistics({"kept", {2, 2}, 40, 72, 32, 32, bf16}, both)),
         with_statistics({"odd", {3}, 37, 53, 40, 24}, both),
         with_statistics({"odd_f32", {2}, 21, 45, 19, 33, f32}, both),

@@ -31,6 +31,7 @@ struct AttentionCase {
   double hidden = -std::numeric_limits<double>::infinity();  ///< the logit that a mask gives (of `keys` −10⁴)
   std::vector<graph::ReduceKind> statistics = {};            ///< of rows, that are results besides, in this order
   bool statistics_kept = false;                              ///< these as [batch…, rows, 1]
+  bool statistics_first = false;                             ///< before the result of the product
 };
 
 /// The same with row statistics as results.
@@ -76,11 +77,12 @@ class AttentionGraph {
       result = b_.dot(weights, values, product);
     }
     if (c_.heads_inside) result = b_.transpose(result, inside());
-    std::vector<graph::Value> results = {result};
+    std::vector<graph::Value> results;
     for (const graph::ReduceKind kind : c_.statistics) {
       const graph::Value each = kind == graph::ReduceKind::max ? greatest_ : sum_;
       results.push_back(c_.statistics_kept ? b_.reshape(each, with_batch(c_.rows, 1)) : each);
     }
+    results.insert(c_.statistics_first ? results.end() : results.begin(), result);
     auto graph = b_.finish(results);
     if (!graph) throw std::runtime_error(graph.error().message);
     return *std::move(graph);
