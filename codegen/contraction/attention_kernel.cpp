@@ -115,6 +115,7 @@ class AttentionPrinter {
     out_.line("static constexpr bool scaled = {};", factor.has_value());
     out_.line("static constexpr f32 log2_factor = {}, growth = {};", text(value * std::numbers::log2e),
               text(most_growth / value));
+    if (has_statistics()) out_.line("static constexpr f32 factor = {};", text(value));
     out_.set_depth(0);
     out_.line("}};");
   }
@@ -155,7 +156,7 @@ class AttentionPrinter {
                     ? "nullptr"
                     : fmt::format("value_tiles + {} * ValueTile::bytes + warp * WeightTile::bytes", s_.stages));
     }
-    out_.line("AttentionRows<Scores> rows;");
+    out_.line("AttentionRows<Scores{}> rows;", has_statistics() ? ", true" : "");
     out_.line("Weighted product;");
     out_.blank();
     out_.line("copy_tile<QueryTile, {}>(query_tile, queries, block_row, 0);", shape_.threads);
@@ -266,13 +267,30 @@ class AttentionPrinter {
   void print_end(const ContractionEpilogues& epilogues) {
     out_.blank();
     if (s_.split > 1) {
-      out_.line("using Parts = AttentionParts<{}, Logits, Scores, Weighted>;", shape_.threads);
+      out_.line("using Parts = AttentionParts<{}, Logits, Scores, Weighted{}>;", shape_.threads,
+                has_statistics() ? ", true" : "");
       out_.line("Parts::leave(product, rows, parts, tile, {}, part);", s_.split);
       out_.line("if (!arrives_last(arrived + tile, {}u)) return;", s_.split);
       out_.line("Parts::join(product, rows, parts, tile, {});", s_.split);
     }
+    print_statistics();
     out_.line("divide_by_sums<{}, {}>(product, rows);", p_.empty_is_zero, p_.nan_is_zero);
-    print_results(out_, p_.product, shape_.product, {&epilogues, 1}, "product", "0");
+    print_results(out_, p_.product, shape_.product, {&epilogues, 1}, "product", "0", p_.result);
+  }
+
+  [[nodiscard]] bool has_statistics() const { return !p_.statistics.empty(); }
+  /// Of each row, by one of its lanes.
+  void print_statistics() {
+    if (!has_statistics()) return;
+    out_.open("const auto write_statistics = [&](int row, f32 greatest, f32 sum)");
+    out_.line("if (row >= {}) return;", p_.rows());
+    for (const kernel::RowStatistic& each : p_.statistics) {
+      out_.line("out{}[{}] = {};", each.result, sum_of({offset_of(each.batch, "batch"), offset_of(each.rows, "row")}),
+                each.kind == graph::ReduceKind::max ? "greatest" : "sum");
+    }
+    out_.set_depth(out_.depth() - 1);
+    out_.line("}};");
+    out_.line("store_statistics<Logits>(rows, block_row + warp_row, write_statistics);");
   }
 
   const AttentionProblem& p_;

@@ -14,7 +14,7 @@ Result<kernel::pipeline::TileNest> attention_nest(const kernel::AttentionProblem
 
 /// Prints an attention kernel: where queries, keys, values and result lie, what logits are made of, the pipelined loop
 /// around codegen/device/attention.cuh's attend. Arguments are the problem's parameters that are read, in order, the
-/// result, and with a split the unfinished results and a counter for each tile. The schedule must be legal on the
+/// results, and with a split the unfinished results and a counter for each tile. The schedule must be legal on the
 /// device that it is compiled for (kernel::check_legality). Errors: those of the nest and of print_epilogue.
 Result<GeneratedKernel> generate_attention(const kernel::AttentionProblem& problem,
                                            const kernel::AttentionSchedule& schedule, const GenerateOptions& options);

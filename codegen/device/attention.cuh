@@ -8,16 +8,18 @@
 namespace stitch {
 
 // Of a lane's rows so far: a logit near the greatest one, or that itself, and of its own columns the sum of the
-// exponentials relative to it.
-template <class Scores>
+// exponentials relative to it; where statistics of rows are stored, the greatest logit of its own columns, too.
+template <class Scores, bool with_statistics = false>
 struct AttentionRows {
   f32 greatest[Scores::own_rows], sum[Scores::own_rows];
+  f32 own_greatest[with_statistics ? Scores::own_rows : 1];
 
   __device__ __forceinline__ AttentionRows() {
 #pragma unroll
     for (int r = 0; r < Scores::own_rows; ++r) {
       greatest[r] = -__int_as_float(0x7f800000);
       sum[r] = 0;
+      if constexpr (with_statistics) own_greatest[r] = -__int_as_float(0x7f800000);
     }
   }
 };
@@ -70,10 +72,10 @@ __device__ __forceinline__ void make_logits(Scores& scores, const Score& score, 
 // multiply-add and an exponential; the products with them are finite then.
 template <class Logits>
 struct Exponentials {
-  __device__ static __forceinline__ f32 base_of(f32 greatest) {
-    const f32 base = base_of_row(greatest);
-    return Logits::scaled ? __fmul_rn(base, Logits::log2_factor) : base;
+  __device__ static __forceinline__ f32 in_exponent(f32 value) {
+    return Logits::scaled ? __fmul_rn(value, Logits::log2_factor) : value;
   }
+  __device__ static __forceinline__ f32 base_of(f32 greatest) { return in_exponent(base_of_row(greatest)); }
   __device__ static __forceinline__ f32 of(f32 value, f32 base) {
     return Logits::scaled ? exp2_approximate(fmaf(value, Logits::log2_factor, -base)) : exponential(value - base);
   }
@@ -87,8 +89,8 @@ struct Exponentials {
 // Logits become weights relative to the greatest logit so far, or to one whose exponential is at most 2^8 times less,
 // so that what was summed before seldom has to follow a maximum that grows (FlashAttention-4): whether it does, by
 // `scale`. Weights of 2^8 are as exact as those of 1 are, in f16, too.
-template <class Logits, class Scores>
-__device__ __forceinline__ bool make_weights(Scores& scores, AttentionRows<Scores>& rows,
+template <class Logits, class Scores, bool with_statistics>
+__device__ __forceinline__ bool make_weights(Scores& scores, AttentionRows<Scores, with_statistics>& rows,
                                              f32 (&scale)[Scores::own_rows]) {
   using Exponential = Exponentials<Logits>;
   f32 greatest[Scores::own_rows];
@@ -101,6 +103,10 @@ __device__ __forceinline__ bool make_weights(Scores& scores, AttentionRows<Score
       f32& most = greatest[Scores::own_row(s, i)];
       most = fmaxf(most, scores.result(s, i));
     }
+  }
+  if constexpr (with_statistics) {
+#pragma unroll
+    for (int r = 0; r < Scores::own_rows; ++r) rows.own_greatest[r] = fmaxf(rows.own_greatest[r], greatest[r]);
   }
   bool grows = false;
 #pragma unroll
@@ -218,11 +224,11 @@ struct WeightsInShared {
 
 // One tile of keys and values. `row`: the warp's first one, `warp_row`: where that lies in the tile of queries.
 template <class Rows, class Keys, class Logits, int depth_steps, int key_steps, class Weights, class Scores,
-          class Product, class Score>
-__device__ __forceinline__ void attend(Product& product, AttentionRows<Scores>& state, const Score& score,
-                                       const unsigned char* query_tile, const unsigned char* key_tile,
-                                       const unsigned char* value_tile, unsigned char* weights, bool seen, int batch,
-                                       int row, int warp_row, int key) {
+          bool with_statistics, class Product, class Score>
+__device__ __forceinline__ void attend(Product& product, AttentionRows<Scores, with_statistics>& state,
+                                       const Score& score, const unsigned char* query_tile,
+                                       const unsigned char* key_tile, const unsigned char* value_tile,
+                                       unsigned char* weights, bool seen, int batch, int row, int warp_row, int key) {
   Scores scores;
 #pragma unroll Scores::unrolled
   for (int at = 0; at < depth_steps; ++at) {
@@ -238,9 +244,30 @@ __device__ __forceinline__ void attend(Product& product, AttentionRows<Scores>& 
   Weights::template multiply<key_steps>(scores, product, weights, value_tile);
 }
 
+// Of each row the greatest logit, and the sum of exponentials relative to it: `write` stores them, called by one of the
+// row's lanes. `row`: the warp's first one. Rows of −∞ alone have a sum of exp(−∞ − −∞), which is NaN.
+template <class Logits, class Scores, class Write>
+__device__ __forceinline__ void store_statistics(const AttentionRows<Scores, true>& rows, int row, const Write& write) {
+  using Exponential = Exponentials<Logits>;
+#pragma unroll
+  for (int r = 0; r < Scores::own_rows; ++r) {
+    f32 sum = rows.sum[r], greatest = rows.own_greatest[r];
+#pragma unroll
+    for (int lanes = 1; lanes < Scores::row_lanes; lanes *= 2) {
+      sum += __shfl_xor_sync(0xffffffffu, sum, lanes);
+      greatest = fmaxf(greatest, __shfl_xor_sync(0xffffffffu, greatest, lanes));
+    }
+    // Maxima leave out NaN, which a sum of finite logits, or of −∞, does not become.
+    if (!(sum == sum) && greatest < __int_as_float(0x7f800000)) greatest = sum;
+    sum *= Exponential::of_greatest(rows.greatest[r], Exponential::in_exponent(greatest));
+    if (static_cast<int>(threadIdx.x) % Scores::row_lanes == 0)
+      write(row + Scores::place_of_own_row(r), Logits::scaled ? greatest * Logits::factor : greatest, sum);
+  }
+}
+
 // Divides by the sums of the rows. Rows of −∞ alone: 0 ÷ 0, or 0; rows whose weights are NaN: NaN, or 0.
-template <bool empty_is_zero, bool nan_is_zero, class Scores, class Product>
-__device__ __forceinline__ void divide_by_sums(Product& product, AttentionRows<Scores>& rows) {
+template <bool empty_is_zero, bool nan_is_zero, class Scores, bool with_statistics, class Product>
+__device__ __forceinline__ void divide_by_sums(Product& product, AttentionRows<Scores, with_statistics>& rows) {
 #pragma unroll
   for (int r = 0; r < Scores::own_rows; ++r) {
 #pragma unroll
@@ -262,14 +289,16 @@ __device__ __forceinline__ void divide_by_sums(Product& product, AttentionRows<S
 
 // Blocks that share the keys of a tile of rows leave their results in scratch, with maxima and sums; the last to arrive
 // joins them in the order of the blocks. `part`: this block's number of `parts`.
-template <int threads, class Logits, class Scores, class Product>
+template <int threads, class Logits, class Scores, class Product, bool with_statistics = false>
 struct AttentionParts {
   using Exponential = Exponentials<Logits>;
+  using Rows = AttentionRows<Scores, with_statistics>;
   static constexpr int results = Product::strips * Product::strip_results;
-  static constexpr int count = results + 2 * Scores::own_rows;
+  static constexpr int own_greatest = results + 2 * Scores::own_rows;
+  static constexpr int count = own_greatest + (with_statistics ? Scores::own_rows : 0);
 
-  __device__ static __forceinline__ void leave(Product& product, const AttentionRows<Scores>& rows, f32* scratch,
-                                               s64 tile, int parts, int part) {
+  __device__ static __forceinline__ void leave(Product& product, const Rows& rows, f32* scratch, s64 tile, int parts,
+                                               int part) {
     f32* const own = scratch + (tile * parts + part) * count * threads + threadIdx.x;
 #pragma unroll
     for (int i = 0; i < results; ++i)
@@ -278,12 +307,12 @@ struct AttentionParts {
     for (int r = 0; r < Scores::own_rows; ++r) {
       own[(results + 2 * r) * threads] = rows.greatest[r];
       own[(results + 2 * r + 1) * threads] = rows.sum[r];
+      if constexpr (with_statistics) own[(own_greatest + r) * threads] = rows.own_greatest[r];
     }
   }
 
-  __device__ static __forceinline__ void join(Product& product, AttentionRows<Scores>& rows, const f32* scratch,
-                                              s64 tile, int parts) {
-    rows = AttentionRows<Scores>();
+  __device__ static __forceinline__ void join(Product& product, Rows& rows, const f32* scratch, s64 tile, int parts) {
+    rows = Rows();
 #pragma unroll
     for (int i = 0; i < results; ++i) product.result(i / Product::strip_results, i % Product::strip_results) = 0;
     for (int part = 0; part < parts; ++part) {
@@ -297,6 +326,7 @@ struct AttentionParts {
         after[r] = Exponential::of_greatest(greatest, Exponential::base_of(most));
         rows.sum[r] = rows.sum[r] * before[r] + read(results + 2 * r + 1) * after[r];
         rows.greatest[r] = most;
+        if constexpr (with_statistics) rows.own_greatest[r] = fmaxf(rows.own_greatest[r], read(own_greatest + r));
       }
 #pragma unroll
       for (int i = 0; i < results; ++i) {

@@ -92,8 +92,8 @@ struct WarpgroupWeights {
 
 // Ends the weights before what follows. ptxas moves a wait for products in front of the exponentials that they should
 // run beside, within a block of code: this ends one, by a branch that depends on all of them and is never taken.
-template <class Scores>
-__device__ __forceinline__ void finish_weights(const AttentionRows<Scores>& rows) {
+template <class Scores, bool with_statistics>
+__device__ __forceinline__ void finish_weights(const AttentionRows<Scores, with_statistics>& rows) {
   bool negative = false;
 #pragma unroll
   for (int r = 0; r < Scores::own_rows; ++r) negative |= rows.sum[r] < 0.f;

@@ -114,8 +114,9 @@ class AttentionPricing {
     const double batches_at_once = std::max(1.0, busy_sms_ * resident_ / (shape_.row_tiles * s_.split));
     const double again =
         of_batch * batches_at_once <= kept ? 1 : std::max(1.0, shape_.row_tiles / (busy_sms_ * resident_));
-    const double results =
-        static_cast<double>(p_.batch()) * rows * p_.width() * graph::byte_size(p_.product.result.dtype);
+    const double of_row = static_cast<double>(p_.width()) * graph::byte_size(p_.product.result.dtype) +
+                          static_cast<double>(p_.statistics.size()) * graph::byte_size(graph::DType::f32);
+    const double results = static_cast<double>(p_.batch()) * rows * of_row;
     const double parts = static_cast<double>(shape_.part_bytes), spilled = std::max(0.0, parts - kept);
     const double reads = queries + others + once * again;
     time.dram_bytes = reads + results + 2 * spilled;

@@ -46,6 +46,14 @@ Result<graph::NodeId> last_dot(const Graph& graph) {
   return make_error(ErrorKind::unsupported, "attention has two dots, not {}", dots);
 }
 
+/// The number of the first result that is made of the product: statistics are not.
+Result<int> result_of_product(const Graph& graph, NodeId product) {
+  for (int r = 0; r < std::ssize(graph.results()); ++r) {
+    if (path_from_root(graph, product, graph.results()[r].node)) return r;
+  }
+  return make_error(ErrorKind::unsupported, "no result of an attention is made of its second dot");
+}
+
 /// Rows up to which heads that share keys and values are rows of one problem: a tile of them would be mostly empty.
 constexpr std::int64_t few_rows = 32;
 
@@ -91,7 +99,10 @@ void join_shared_heads(AttentionProblem& problem) {
   const bool all = move_to_rows(joined.scores.left.batch, joined.scores.left.free, heads) &&
                    move_to_rows(joined.scores.result.batch, joined.scores.result.rows, heads) &&
                    move_to_rows(joined.product.result.batch, joined.product.result.rows, heads) &&
-                   take_inner(joined.scores.right.batch, heads) && take_inner(joined.product.right.batch, heads);
+                   take_inner(joined.scores.right.batch, heads) && take_inner(joined.product.right.batch, heads) &&
+                   std::ranges::all_of(joined.statistics, [&](RowStatistic& statistic) {
+                     return move_to_rows(statistic.batch, statistic.rows, heads);
+                   });
   if (!all) return;
   for (ContractionProblem* part : {&joined.scores, &joined.product}) {
     part->batch /= heads;
@@ -110,14 +121,14 @@ Result<AttentionProblem> derive_attention(Graph graph) {
   AttentionProblem problem;
   problem.graph = std::make_shared<const Graph>(std::move(graph));
   const Graph& g = *problem.graph;
-  if (g.results().size() != 1) return make_error(ErrorKind::unsupported, "attention with several results");
   STITCH_ASSIGN(const NodeId product, last_dot(g));
   const std::optional<graph::Attention> found = graph::match_attention(g, product);
   if (!found) return make_error(ErrorKind::unsupported, "two dots that are no attention");
   problem.empty_is_zero = found->softmax.empty_is_zero;
   problem.nan_is_zero = found->nan_is_zero;
+  STITCH_ASSIGN(problem.result, result_of_product(g, product));
   STITCH_ASSIGN(problem.scores, part_of(g, std::nullopt, found->logits));
-  STITCH_ASSIGN(problem.product, part_of(g, found->weights, g.results()[0]));
+  STITCH_ASSIGN(problem.product, part_of(g, found->weights, g.results()[problem.result]));
   const int weights = static_cast<int>(g.parameters().size());
   if (problem.product.left.parameter != weights) problem.product = turned(std::move(problem.product));
   if (problem.product.left.parameter != weights)
@@ -132,6 +143,7 @@ Result<AttentionProblem> derive_attention(Graph graph) {
   if (!is_supported(problem.scores) || !is_supported(problem.product))
     return make_error(ErrorKind::unsupported, "attention that is summed in something else than f32");
   if (problem.keys() == 0) return make_error(ErrorKind::unsupported, "attention without keys");
+  STITCH_ASSIGN(problem.statistics, row_statistics_of(g, *found, problem.result, problem.scores.result));
   join_shared_heads(problem);
   // The weights are never in memory.
   problem.product.left.batch = graph::collapsed({{problem.batch(), problem.rows() * problem.keys()}});
@@ -141,9 +153,10 @@ Result<AttentionProblem> derive_attention(Graph graph) {
 }
 
 std::string to_string(const AttentionProblem& problem) {
-  return fmt::format("{} {}×[{},{}]·[{},{}], softmax, ·[{},{}] → {}", to_string(problem.scores.left.dtype),
+  return fmt::format("{} {}×[{},{}]·[{},{}], softmax, ·[{},{}] → {}{}", to_string(problem.scores.left.dtype),
                      problem.batch(), problem.rows(), problem.depth(), problem.keys(), problem.depth(), problem.keys(),
-                     problem.width(), to_string(problem.product.result.dtype));
+                     problem.width(), to_string(problem.product.result.dtype),
+                     problem.statistics.empty() ? "" : ", with row statistics");
 }
 
 Hash128 attention_hash(const AttentionProblem& problem) {
@@ -151,6 +164,7 @@ Hash128 attention_hash(const AttentionProblem& problem) {
   hasher.text("stitch-attention-1").text(contraction_hash(problem.scores).hex());
   hasher.text(contraction_hash(problem.product).hex())
       .integer((problem.empty_is_zero ? 1 : 0) + (problem.nan_is_zero ? 2 : 0));
+  hash_statistics(hasher, problem.statistics);
   return hasher.finish();
 }
 

@@ -3,10 +3,12 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/hash.h"
 #include "base/result.h"
 #include "graph/graph.h"
+#include "kernel/attention/row_statistics.h"
 #include "kernel/contraction/contraction_problem.h"
 
 // What an attention kernel computes, without anything of how: for every batch b, row (query) m and column n
@@ -27,8 +29,10 @@ struct AttentionProblem {
   ContractionProblem scores;  ///< left: queries, right: keys; its result is the logits
   ContractionProblem
       product;  ///< left: the weights, in the type that is multiplied; right: values; columns: the result's
-  bool empty_is_zero = false;  ///< rows whose logits are all −∞ give 0 instead of NaN
-  bool nan_is_zero = false;    ///< so do rows whose weights are NaN for any reason
+  bool empty_is_zero = false;            ///< rows whose logits are all −∞ give 0 instead of NaN
+  bool nan_is_zero = false;              ///< so do rows whose weights are NaN for any reason
+  int result = 0;                        ///< the product's among the graph's results
+  std::vector<RowStatistic> statistics;  ///< the others
   /// All that the kernel computes; its parameters are the kernel's arguments, and both contractions' number them so.
   std::shared_ptr<const graph::Graph> graph;
 
@@ -38,16 +42,17 @@ struct AttentionProblem {
   [[nodiscard]] std::int64_t keys() const { return scores.columns; }
   [[nodiscard]] std::int64_t depth() const { return scores.contracted; }
   [[nodiscard]] std::int64_t width() const { return product.columns; }
-  /// Bytes of arguments and result: what must cross device memory.
+  /// Bytes of arguments and results: what must cross device memory.
   [[nodiscard]] std::int64_t least_bytes() const;
 };
 
-/// Reads a graph that is one attention (graph/calls/attention.h). Errors: unsupported (it is none; sums in f64 or
-/// integers; operands that are computed; batch and rows of the two products that do not go together), with what is in
-/// the way.
+/// Reads a graph that is one attention (graph/calls/attention.h). One result is the product's; others may be its
+/// softmax's row statistics. Errors: unsupported (it is none; sums in f64 or integers; operands that are computed;
+/// batch and rows of the two products that do not go together; other results: row_statistics.h), with what is in the
+/// way.
 Result<AttentionProblem> derive_attention(graph::Graph graph);
 
-/// "bf16 64×[1024,64]·[1024,64], softmax, ·[1024,64] → bf16".
+/// "bf16 64×[1024,64]·[1024,64], softmax, ·[1024,64] → bf16", and "…, with row statistics" where there are some.
 std::string to_string(const AttentionProblem& problem);
 /// Names the problem by all that a kernel's code depends on.
 Hash128 attention_hash(const AttentionProblem& problem);

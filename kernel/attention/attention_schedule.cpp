@@ -116,14 +116,17 @@ AttentionShape shape_of(const AttentionProblem& problem, const AttentionSchedule
   shape.shared_bytes = std::max(tiles, shape.warps * strips_of(problem.product, shape.product).bytes);
   const int sums = s.warp_rows * (s.block_keys + width) / 32;
   const int rows = s.instruction == cuda_core ? shape.scores.thread_rows : s.warp_rows / 8;  // that a lane has
-  if (s.split > 1) shape.part_bytes = shape.blocks * shape.threads * (s.warp_rows * width / 32 + 2 * rows) * 4;
+  // Of each of its rows a lane has what weights are relative to and their sum, and for statistics its own greatest
+  // logit.
+  const int of_row = problem.statistics.empty() ? 2 : 3;
+  if (s.split > 1) shape.part_bytes = shape.blocks * shape.threads * (s.warp_rows * width / 32 + of_row * rows) * 4;
   int fragments = std::max(kernel::shape_of(problem.scores, shape.scores).fragments,
                            kernel::shape_of(problem.product, shape.product).fragments);
   // Weights as operands of wgmma lie beside the scores that follow; of others:
   if (is_warpgroup(s.instruction)) fragments = s.overlaps ? s.warp_rows * s.block_keys / 64 : 0;
   // Loads of fragments and products of mma are straight code, of which the compiler keeps few alive.
   if (s.instruction != cuda_core && !is_warpgroup(s.instruction)) fragments = std::min(fragments, 32);
-  shape.registers = sums + fragments + (is_warpgroup(s.instruction) ? 16 : 3) * rows + beside(s.instruction);
+  shape.registers = sums + fragments + ((is_warpgroup(s.instruction) ? 14 : 1) + of_row) * rows + beside(s.instruction);
   return shape;
 }
 

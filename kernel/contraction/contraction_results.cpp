@@ -18,10 +18,29 @@ struct StoredDigit {
   std::int64_t extent, step, stride;
 };
 
-/// The digits of the joined dimension whose steps are in [low, high), as the result stores them.
-Result<ContractionDigits> stored_digits(const std::vector<StoredDigit>& all, std::int64_t low, std::int64_t high) {
+/// All of them, outermost first by their steps; nothing: there are no elements.
+std::vector<StoredDigit> stored_digits(const StridedView& view) {
+  std::vector<StoredDigit> digits;
+  std::int64_t stride = 1;
+  for (std::size_t d = view.dims.size(); d-- > 0;) {
+    for (std::size_t i = view.dims[d].size(); i-- > 0;) {
+      const StridedView::Digit& digit = view.dims[d][i];
+      if (digit.extent != 1) digits.push_back({digit.extent, digit.stride, stride});
+      stride *= digit.extent;
+    }
+  }
+  if (stride == 0) return {};
+  std::ranges::sort(digits, [](const StoredDigit& a, const StoredDigit& b) { return a.step > b.step; });
+  return digits;
+}
+
+bool is_layout(Op op) { return op == Op::transpose || op == Op::reshape; }
+
+}  // namespace
+
+Result<ContractionDigits> stored_between(const StridedView& view, std::int64_t low, std::int64_t high) {
   ContractionDigits digits;
-  for (const StoredDigit& digit : all) {
+  for (const StoredDigit& digit : stored_digits(view)) {
     const std::int64_t end = digit.step * digit.extent;
     if (end <= low || digit.step >= high) continue;
     const std::int64_t first = std::max(low, digit.step), last = std::min(high, end);
@@ -31,10 +50,6 @@ Result<ContractionDigits> stored_digits(const std::vector<StoredDigit>& all, std
   }
   return graph::collapsed(digits);
 }
-
-bool is_layout(Op op) { return op == Op::transpose || op == Op::reshape; }
-
-}  // namespace
 
 Result<std::vector<NodeId>> path_from_root(const Graph& graph, NodeId root, NodeId value) {
   // What depends on the root, and what shows each of its elements once.
@@ -97,22 +112,12 @@ Result<ContractionResult> result_of(const Graph& graph, StridedView view, std::s
     view = *next;
     result.of_rows |= node.op == Op::reduce;
   }
-  std::vector<StoredDigit> digits;
-  std::int64_t stride = 1;
-  for (std::size_t d = view.dims.size(); d-- > 0;) {
-    for (std::size_t i = view.dims[d].size(); i-- > 0;) {
-      const StridedView::Digit& digit = view.dims[d][i];
-      if (digit.extent != 1) digits.push_back({digit.extent, digit.stride, stride});
-      stride *= digit.extent;
-    }
-  }
-  std::ranges::sort(digits, [](const StoredDigit& a, const StoredDigit& b) { return a.step > b.step; });
   result.dtype = graph.node(path.empty() ? root : path.back()).type().dtype;
-  if (stride == 0) return result;
+  if (graph.node(path.empty() ? root : path.back()).type().elements() == 0) return result;
   const std::int64_t plane = extents.rows * extents.columns;
-  STITCH_ASSIGN(result.columns, stored_digits(digits, 1, extents.columns));
-  STITCH_ASSIGN(result.rows, stored_digits(digits, extents.columns, plane));
-  STITCH_ASSIGN(result.batch, stored_digits(digits, plane, plane * extents.batch));
+  STITCH_ASSIGN(result.columns, stored_between(view, 1, extents.columns));
+  STITCH_ASSIGN(result.rows, stored_between(view, extents.columns, plane));
+  STITCH_ASSIGN(result.batch, stored_between(view, plane, plane * extents.batch));
   const bool whole_rows =
       result.columns.empty() && elements_of(result.rows) == extents.rows && elements_of(result.batch) == extents.batch;
   if (result.of_rows && (!whole_rows || extents.columns < 2))

@@ -33,6 +33,10 @@ struct ContractionResult {
 /// reshapes where there is such a way. Error: unsupported (the value does not depend on the root).
 Result<std::vector<graph::NodeId>> path_from_root(const graph::Graph& graph, graph::NodeId root, graph::NodeId value);
 
+/// Of a value that shows each element of the view's source once and is stored densely: how the elements are stored that
+/// strides of at least `low` and less than `high` lead to. Error: unsupported (a stride of the view leads beyond).
+Result<ContractionDigits> stored_between(const graph::StridedView& view, std::int64_t low, std::int64_t high);
+
 /// A value as it is stored, or would be: `view` is the root's result by the problem's own order, and `path` leads to
 /// it. Behind reductions over whole rows it is of rows. Errors: unsupported (a node on the way is none of these,
 /// element-wise or a layout; a layout that joins parts of rows and columns).

@@ -5,87 +5,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdlib>
 
 #include "base/random.h"
-#include "tests/codegen/kernel_run.h"
-#include "tests/kernel/attention_graph.h"
+#include "tests/codegen/attention_run.h"
 
 namespace stitch::codegen::test {
 namespace {
-
-using graph::Dims;
-using graph::DType;
-using kernel::AttentionProblem;
-using kernel::AttentionSchedule;
-using kernel::test::AttentionCase;
-using kernel::test::Mask;
-
-std::vector<Bytes> inputs_of(const graph::Graph& graph) {
-  Random random(5);
-  std::vector<Bytes> inputs;
-  for (const graph::NodeId id : graph.parameters()) {
-    const graph::TensorType& type = graph.node(id).type();
-    std::vector<double> values(type.elements());
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      // Of a mask of [batch, keys] the second batch has nothing.
-      const std::int64_t columns = type.dims.back();
-      values[i] = type.dtype == DType::pred
-                      ? static_cast<double>(random.below(3) != 0 && std::int64_t(i) / columns != 1)
-                      : (static_cast<double>(random.below(33)) - 16) / 8;
-    }
-    inputs.push_back(bytes_of(type.dtype, values));
-  }
-  return inputs;
-}
-
-AttentionProblem problem_of(const AttentionCase& attention) {
-  auto problem = kernel::derive_attention(kernel::test::attention_graph(attention));
-  if (!problem) throw std::runtime_error(attention.name + ": " + problem.error().message);
-  return *std::move(problem);
-}
-
-AttentionSchedule schedule_of(const AttentionProblem& problem) {
-  const auto schedule = kernel::default_schedule(problem, *find_device("h100"));
-  if (!schedule) throw std::runtime_error(schedule.error().message);
-  return *schedule;
-}
-
-KernelCase case_of(const AttentionProblem& problem, const AttentionSchedule& schedule) {
-  const auto legal = kernel::check_legality(problem, schedule, *find_device("h100"));
-  if (!legal) throw std::runtime_error(legal.error().message);
-  auto kernel = generate_attention(problem, schedule, {.name = "attention", .comment = ""});
-  if (!kernel) throw std::runtime_error(kernel.error().message);
-  KernelCase made;
-  made.graph = problem.graph;
-  made.kernel = *std::move(kernel);
-  return made;
-}
-
-/// Runs the kernel beside the reference, which must say something of most elements.
-void expect_attention(const KernelCase& each, const std::vector<Bytes>& inputs) {
-  std::vector<graph::Tensor> arguments;
-  for (std::size_t p = 0; p < inputs.size(); ++p) {
-    const graph::TensorType& type = each.graph->node(each.graph->parameters()[p]).type();
-    arguments.push_back(graph::tensor_from_bytes(type, graph::Box::whole(type.dims), inputs[p]));
-  }
-  graph::EvaluateOptions options;
-  options.bounds = true;
-  const auto reference = graph::evaluate(*each.graph, arguments, options);
-  ASSERT_TRUE(reference) << reference.error().message;
-  const graph::Tensor& want = reference->front();
-  double widest = 0;
-  std::int64_t bounded = 0;
-  for (std::int64_t i = 0; i < want.elements(); ++i) {
-    if (std::isnan(want.at(i)) || std::isinf(want.bound(i))) continue;
-    widest = std::max(widest, want.bound(i));
-    ++bounded;
-  }
-  EXPECT_LT(widest, 0.5) << "the reference's bounds";
-  EXPECT_GE(2 * bounded, want.elements());
-  expect_right(each, inputs);
-}
 
 class AttentionEmulated : public testing::TestWithParam<AttentionCase> {};
 
@@ -137,25 +63,6 @@ INSTANTIATE_TEST_SUITE_P(Of, AttentionEmulated, testing::ValuesIn(cases), name_o
 
 // ---- wgmma
 
-/// The first of some small schedules by wgmma that is legal; nothing: none is.
-std::optional<AttentionSchedule> warpgroup_schedule(const AttentionProblem& problem, bool overlaps) {
-  const DeviceSpec h100 = *find_device("h100");
-  const auto instruction = kernel::warpgroup_instruction_for(problem, h100);
-  if (!instruction) return std::nullopt;
-  AttentionSchedule s;
-  s.instruction = *instruction;
-  s.overlaps = overlaps;
-  for (const int rows : {128, 64}) {
-    for (const int keys : {32, 64, 128}) {
-      s.block_rows = rows;
-      s.block_keys = keys;
-      kernel::fit_accesses(problem, s);
-      if (kernel::check_legality(problem, s, h100)) return s;
-    }
-  }
-  return std::nullopt;
-}
-
 class WarpgroupAttentionEmulated : public testing::TestWithParam<AttentionCase> {};
 
 TEST_P(WarpgroupAttentionEmulated, IsRight) {
@@ -178,15 +85,6 @@ std::vector<AttentionCase> small_types() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, WarpgroupAttentionEmulated, testing::ValuesIn(small_types()), name_of);
-
-/// A schedule by wgmma in the words of its printed form.
-AttentionSchedule together_of(const AttentionProblem& problem, const std::function<void(AttentionSchedule&)>& set) {
-  AttentionSchedule s;
-  s.instruction = kernel::warpgroup_instruction_for(problem, *find_device("h100")).value();
-  set(s);
-  kernel::fit_accesses(problem, s);
-  return s;
-}
 
 struct Together {
   std::string name;
@@ -464,8 +362,8 @@ TEST(AttentionKernelEmulated, AWalkThatBeginsLateCopiesNothingBehindTheKeys) {
 /// Shapes, layouts, masks and schedules drawn by a seed; STITCH_ATTENTIONS: how many.
 TEST(AttentionKernelEmulated, RandomProblemsAreRight) {
   constexpr DType dtypes[] = {DType::f16, DType::bf16, DType::f32};
-  constexpr Mask masks[] = {Mask::none, Mask::causal,     Mask::window,  Mask::keys,
-                            Mask::bias, Mask::empty_rows, Mask::nan_rows};
+  constexpr Mask masks[] = {Mask::none, Mask::causal,     Mask::window,   Mask::keys,
+                            Mask::bias, Mask::empty_rows, Mask::nan_rows, Mask::unguarded_rows};
   Random random(20261126);
   const auto among = [&](auto&& choices) { return choices[random.below(std::size(choices))]; };
   const auto extent = [&](int most) { return 1 + static_cast<std::int64_t>(random.below(most)); };
@@ -484,6 +382,12 @@ TEST(AttentionKernelEmulated, RandomProblemsAreRight) {
     c.reciprocal = maybe();
     c.weights_right = maybe();
     c.lines_of_keys = random.below(4) == 0;
+    const bool guarded = c.mask == Mask::empty_rows || c.mask == Mask::nan_rows;
+    for (const graph::ReduceKind kind : {graph::ReduceKind::max, graph::ReduceKind::sum}) {
+      if (!guarded && maybe()) c.statistics.push_back(kind);
+    }
+    c.statistics_kept = maybe();
+    c.statistics_first = maybe();
     const AttentionProblem problem = problem_of(c);
     AttentionSchedule schedule = schedule_of(problem), drawn = schedule;
     constexpr int stages[] = {1, 2, 3}, splits[] = {1, 1, 2, 3}, tiles[] = {16, 32, 64}, warps[] = {16, 32};
@@ -526,8 +430,12 @@ TEST(WarpgroupAttentionKernel, ProductsOverlapAndNothingSpills) {
   for (const auto& [depth, rows, keys, blocks, overlaps] :
        {Tile{64, 192, 128, 1, true}, Tile{64, 192, 128, 1, false}, Tile{64, 128, 128, 1, true},
         Tile{64, 128, 64, 2, true}, Tile{128, 128, 128, 1, true}, Tile{128, 192, 64, 1, true}}) {
-    for (const Mask mask : {Mask::none, Mask::causal}) {
-      const AttentionProblem problem = problem_of({"", {4, 8}, 1536, 1536, depth, depth, f16, mask});
+    AttentionCase plain{"", {4, 8}, 1536, 1536, depth, depth, f16}, causal = plain;
+    causal.mask = Mask::causal;
+    const std::vector<graph::ReduceKind> both = {graph::ReduceKind::max, graph::ReduceKind::sum};
+    for (const AttentionCase& attention :
+         {plain, causal, with_statistics(plain, both), with_statistics(causal, both)}) {
+      const AttentionProblem problem = problem_of(attention);
       const AttentionSchedule schedule =
           together_of(problem, [&, r = rows, k = keys, b = blocks, o = overlaps](auto& s) {
             s.block_rows = r;

@@ -3,6 +3,8 @@
 #include <limits>
 #include <stdexcept>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "graph/builder.h"
 #include "graph/graph.h"
@@ -10,7 +12,8 @@
 /// Attentions as models write them.
 namespace stitch::kernel::test {
 
-enum class Mask : std::uint8_t { none, causal, window, keys, bias, empty_rows, nan_rows };
+/// The last three hide keys of a batch by a parameter, maybe all: such rows give 0, or NaN.
+enum class Mask : std::uint8_t { none, causal, window, keys, bias, empty_rows, nan_rows, unguarded_rows };
 
 struct AttentionCase {
   std::string name;
@@ -26,7 +29,16 @@ struct AttentionCase {
   bool narrow_logits = false;  ///< softmax in the operands' type
   bool lines_of_keys = false;  ///< [depth, keys] and [width, keys] in memory
   double hidden = -std::numeric_limits<double>::infinity();  ///< the logit that a mask gives (of `keys` −10⁴)
+  std::vector<graph::ReduceKind> statistics = {};            ///< of rows, that are results besides, in this order
+  bool statistics_kept = false;                              ///< these as [batch…, rows, 1]
+  bool statistics_first = false;                             ///< before the result of the product
 };
+
+/// The same with row statistics as results.
+inline AttentionCase with_statistics(AttentionCase attention, std::vector<graph::ReduceKind> statistics) {
+  attention.statistics = std::move(statistics);
+  return attention;
+}
 
 inline void PrintTo(const AttentionCase& attention, std::ostream* out) { *out << attention.name; }
 
@@ -65,7 +77,13 @@ class AttentionGraph {
       result = b_.dot(weights, values, product);
     }
     if (c_.heads_inside) result = b_.transpose(result, inside());
-    auto graph = b_.finish({result});
+    std::vector<graph::Value> results;
+    for (const graph::ReduceKind kind : c_.statistics) {
+      const graph::Value each = kind == graph::ReduceKind::max ? greatest_ : sum_;
+      results.push_back(c_.statistics_kept ? b_.reshape(each, with_batch(c_.rows, 1)) : each);
+    }
+    results.insert(c_.statistics_first ? results.end() : results.begin(), result);
+    auto graph = b_.finish(results);
     if (!graph) throw std::runtime_error(graph.error().message);
     return *std::move(graph);
   }
@@ -141,7 +159,8 @@ class AttentionGraph {
       }
       case Mask::keys:
       case Mask::empty_rows:
-      case Mask::nan_rows: {
+      case Mask::nan_rows:
+      case Mask::unguarded_rows: {
         const graph::Value mask = b_.parameter(graph::DType::pred, {c_.batch[0], c_.keys});
         return b_.select(b_.broadcast(mask, dims, {0, n + 1}), scores, b_.filled(dtype, dims, least(dtype)));
       }
@@ -159,6 +178,7 @@ class AttentionGraph {
     const graph::DType dtype = b_.dtype(logits);
     const auto repeated = [&](graph::Value value) { return b_.broadcast(value, dims, kept); };
     const graph::Value greatest = b_.reduce(graph::ReduceKind::max, logits, {rank() + 1});
+    greatest_ = greatest;
     graph::Value base = greatest, empty;
     if (c_.mask == Mask::empty_rows) {
       empty = b_.compare(graph::Comparison::eq, greatest,
@@ -167,6 +187,7 @@ class AttentionGraph {
     }
     const graph::Value exponentials = b_.unary(Op::exp, b_.binary(Op::subtract, logits, repeated(base)));
     graph::Value sum = b_.reduce(graph::ReduceKind::sum, exponentials, {rank() + 1});
+    sum_ = sum;
     if (c_.mask == Mask::empty_rows) sum = b_.select(empty, b_.filled(dtype, small, 1), sum);
     if (!c_.reciprocal) return b_.binary(Op::divide, exponentials, repeated(sum));
     const graph::Value inverse = b_.binary(Op::divide, b_.filled(dtype, small, 1), sum);
@@ -175,6 +196,7 @@ class AttentionGraph {
 
   const AttentionCase& c_;
   graph::Builder b_;
+  graph::Value greatest_, sum_;  ///< of the softmax's rows
 };
 
 inline graph::Graph attention_graph(const AttentionCase& attention) { return AttentionGraph(attention).make(); }

@@ -95,6 +95,5 @@ TEST(AttentionProblem, WhatIsNoneIsRefusedWithAReason) {
   const graph::Value y = c.parameter(DType::f32, {8, 8});
   EXPECT_THAT(refusal(*c.finish({c.dot(c.dot(y, y, dot), y, dot)})), HasSubstr("no attention"));
 }
-
 }  // namespace
 }  // namespace stitch::kernel

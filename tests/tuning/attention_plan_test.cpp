@@ -18,6 +18,7 @@ using graph::DType;
 using kernel::test::attention_graph;
 using kernel::test::AttentionCase;
 using kernel::test::Mask;
+using kernel::test::with_statistics;
 using testing::HasSubstr;
 using testing::StartsWith;
 
@@ -34,6 +35,23 @@ TEST(AttentionPlanEmulated, AnAttentionIsTunedLikeAnyFragment) {
     ASSERT_EQ(tuned->kernels.size(), 1U);
     EXPECT_TRUE(tuned->kernels[0].verification->correct);
     EXPECT_GT(tuned->kernels[0].verification->worst, 0) << "the reference says something";
+  }
+}
+
+/// For a backward pass: three results of one launch.
+TEST(AttentionPlanEmulated, RowStatisticsAreResultsOfTheSameLaunch) {
+  const auto all = {graph::ReduceKind::sum, graph::ReduceKind::max};
+  for (const AttentionCase& attention : {AttentionCase{"", {2, 4}, 96, 160, 64, 64, DType::bf16, Mask::causal, 2},
+                                         AttentionCase{"", {2, 2}, 40, 56, 32, 32, DType::f32, Mask::bias}}) {
+    const graph::Graph fragment = canonical(attention_graph(with_statistics(attention, all)));
+    ASSERT_EQ(fragment.results().size(), 3U);
+    const auto tuned = shared_tuner(shared_device()).tune({.fragment = fragment, .name = "layer"});
+    ASSERT_TRUE(tuned) << tuned.error().message;
+    ASSERT_EQ(tuned->plan.launches.size(), 1U);
+    EXPECT_THAT(tuned->plan.launches[0].description, HasSubstr(", with row statistics ("));
+    EXPECT_EQ(tuned->plan.verified_share, 1.0);
+    ASSERT_EQ(tuned->kernels.size(), 1U);
+    EXPECT_TRUE(tuned->kernels[0].verification->correct);
   }
 }
 
