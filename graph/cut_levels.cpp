@@ -43,6 +43,10 @@ void CutLevels::mark_boundaries() {
     call_of_[calls_[c].root] = c;
     for (const NodeId id : calls_[c].epilogue) call_of_[id] = c;
   }
+  // An attention and its gradients compute the same scores; each writes what no other does.
+  for (std::size_t c = 0; c < calls_.size(); ++c) {
+    for (const Value value : calls_[c].results()) call_of_[value.node] = c;
+  }
   for (NodeId id = 0; id < graph_.size(); ++id) {
     const OpCategory category = info(graph_.node(id).op).category;
     const bool generated = category != OpCategory::boundary && category != OpCategory::control;

@@ -72,7 +72,7 @@ class CutLevels {
   std::vector<NodeId> others_;
   std::vector<NodeId> loops_;
   std::map<NodeId, FragmentSite> whole_loops_;
-  IdVector<NodeId, int> call_of_;  ///< the call that computes the node, or none
+  IdVector<NodeId, int> call_of_;  ///< the call that writes the node, or one that computes it, or none
   IdVector<NodeId, bool> boundary_;
   IdVector<NodeId, int> level_;
   IdVector<NodeId, bool> cheap_;  ///< can be computed again from next to nothing

@@ -27,7 +27,7 @@ Product product_of(const graph::Graph& graph, const graph::LibraryCall& call) {
     return product;
   }
   product.why_none = problem.error().message;
-  auto part = graph::subgraph(graph, call.operands, {call.result});
+  auto part = graph::subgraph(graph, call.operands, call.results());
   if (!part) return product;
   if (auto attention = tuning::attention_of(*part)) {
     product.attention = *std::move(attention);

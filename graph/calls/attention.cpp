@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <set>
 
-#include "graph/calls/call_leaves.h"
 #include "graph/fill.h"
 #include "graph/strided_view.h"
 #include "graph/subgraph.h"
@@ -36,7 +35,12 @@ bool replaces_nan(const Graph& graph, const Node& node) {
 class Joiner {
  public:
   Joiner(const Graph& graph, std::vector<LibraryCall> calls, const std::function<bool(const Graph&)>& wanted)
-      : graph_(graph), calls_(std::move(calls)), wanted_(wanted), uses_(users(graph)), results_(is_result(graph)) {}
+      : graph_(graph),
+        calls_(std::move(calls)),
+        values_(graph, calls_),
+        wanted_(wanted),
+        uses_(users(graph)),
+        results_(is_result(graph)) {}
 
   std::vector<LibraryCall> join() {
     std::set<NodeId> gone;  // dots of joined calls
@@ -58,55 +62,56 @@ class Joiner {
 
  private:
   std::optional<LibraryCall> joined_call(const Attention& attention, const LibraryCall& product) {
-    LibraryCall call;
-    call.root = attention.scores;
-    call.epilogue = attention.inner;
-    call.epilogue.push_back(attention.product);
-    call.epilogue.insert(call.epilogue.end(), product.epilogue.begin(), product.epilogue.end());
-    call.result = product.result;
-    std::set<NodeId> inside(call.epilogue.begin(), call.epilogue.end());
-    inside.insert(call.root);
-    if (is_needed_outside(inside, call.result.node, uses_, results_)) return std::nullopt;
-    const Node& scores = graph_.node(attention.scores);
-    call.viewed = {scores.operands[0], scores.operands[1], attention.values};
-    for (const Value operand : call.viewed) call.operands.push_back(view_of(graph_, operand).source);
-    CallLeaves leaves(graph_, inside);
-    leaves.found = call.operands;
-    for (const NodeId id : call.epilogue) {
-      for (const Value operand : graph_.node(id).operands) {
-        if (operand != attention.values) leaves.add(operand);
-      }
+    std::optional<LibraryCall> call = call_of_attention(graph_, attention, product, values_);
+    if (!call) return std::nullopt;
+    std::set<NodeId> inside(call->epilogue.begin(), call->epilogue.end());
+    inside.insert(call->root);
+    if (is_needed_outside(inside, call->result.node, uses_, results_)) return std::nullopt;
+    for (const Value operand : call->operands) {
+      if (!nodes_between(graph_, call->root, operand.node).empty()) return std::nullopt;  // it would wait for itself
     }
-    const auto added = leaves.found.begin() + std::ssize(call.operands);
-    if (std::any_of(added, leaves.found.end(), [&](Value value) { return is_within_call(value); })) return std::nullopt;
-    call.operands = std::move(leaves.found);
-    for (const Value operand : call.operands) {
-      if (!nodes_between(graph_, call.root, operand.node).empty()) return std::nullopt;  // it would wait for itself
-    }
-    const Result<Graph> own = subgraph(graph_, call.operands, {call.result});
-    if (!own || !wanted_(*own)) return std::nullopt;
-    call.description =
-        fmt::format("attention {}·{}, softmax, ·{}", to_string(graph_.type(scores.operands[0])),
-                    to_string(graph_.type(scores.operands[1])), to_string(graph_.type(attention.values)));
-    return call;
-  }
-
-  /// Whether a call computes it on its way to its result, so that it is never in memory.
-  [[nodiscard]] bool is_within_call(Value value) const {
-    return std::ranges::any_of(calls_, [&](const LibraryCall& call) {
-      const bool computed = value.node == call.root || std::ranges::count(call.epilogue, value.node) > 0;
-      return computed && value != call.result;
-    });
+    const Result<Graph> own = subgraph(graph_, call->operands, call->results());
+    return own && wanted_(*own) ? std::move(call) : std::nullopt;
   }
 
   const Graph& graph_;
   std::vector<LibraryCall> calls_;
+  const CallValues values_;
   const std::function<bool(const Graph&)>& wanted_;
   const std::vector<std::vector<NodeId>> uses_;
   const std::vector<bool> results_;
 };
 
 }  // namespace
+
+std::optional<LibraryCall> call_of_attention(const Graph& graph, const Attention& attention, const LibraryCall& product,
+                                             const CallValues& values) {
+  LibraryCall call;
+  call.root = attention.scores;
+  call.epilogue = attention.inner;
+  call.epilogue.push_back(attention.product);
+  call.epilogue.insert(call.epilogue.end(), product.epilogue.begin(), product.epilogue.end());
+  call.result = product.result;
+  const Node& scores = graph.node(attention.scores);
+  call.viewed = {scores.operands[0], scores.operands[1], attention.values};
+  std::set<NodeId> inside(call.epilogue.begin(), call.epilogue.end());
+  inside.insert(call.root);
+  CallLeaves leaves(graph, inside);
+  for (const Value operand : call.viewed) {
+    const Value read = values.in_memory(operand);
+    if (std::ranges::count(leaves.found, read) == 0) leaves.found.push_back(read);
+  }
+  for (const NodeId id : call.epilogue) {
+    for (const Value operand : graph.node(id).operands) {
+      if (operand != attention.values) leaves.add(operand);
+    }
+  }
+  call.operands = std::move(leaves.found);
+  if (std::ranges::any_of(call.operands, [&](Value value) { return values.is_within(value); })) return std::nullopt;
+  call.description = fmt::format("attention {}·{}, softmax, ·{}", to_string(graph.type(scores.operands[0])),
+                                 to_string(graph.type(scores.operands[1])), to_string(graph.type(attention.values)));
+  return call;
+}
 
 std::optional<Attention> match_attention(const Graph& graph, NodeId product) {
   if (graph.node(product).op != Op::dot) return std::nullopt;

@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "graph/calls/call_leaves.h"
 #include "graph/calls/library_call.h"
 #include "graph/softmax.h"
 
@@ -29,6 +30,12 @@ struct Attention {
 /// The attention whose second product `product` is. Only that it looks like one: what its kernel can do is
 /// kernel/attention's.
 std::optional<Attention> match_attention(const Graph& graph, NodeId product);
+
+/// An attention as one call, whose root is the first dot: up to what the call of its second product gives, if all that
+/// it reads is in memory. `values`: what the calls of the graph leave there. Whoever else needs what lies between is
+/// not looked at.
+std::optional<LibraryCall> call_of_attention(const Graph& graph, const Attention& attention, const LibraryCall& product,
+                                             const CallValues& values);
 
 /// Takes the calls of one attention together, as one call whose root is the first dot: where nobody else needs what
 /// lies between, and `wanted` says yes to the call's own graph. Masks that are made of nothing (positions that are

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "graph/strided_view.h"
+
 namespace stitch::graph {
 namespace {
 
@@ -42,6 +44,21 @@ std::string describe_call(const Graph& graph, const LibraryCall& call) {
                                  to_string(graph.type(root.operands[1])));
   for (const NodeId id : call.epilogue) text += fmt::format(", {}", to_string(graph.node(id).op));
   return text;
+}
+
+CallValues::CallValues(const Graph& graph, std::span<const LibraryCall> calls)
+    : graph_(graph), within_(graph.size(), false) {
+  for (const LibraryCall& call : calls) {
+    within_[call.root] = true;
+    for (const NodeId id : call.epilogue) within_[id] = true;
+    for (const Value value : call.results()) written_.insert(value);
+  }
+}
+
+Value CallValues::in_memory(Value operand) const {
+  const Value source = view_of(graph_, operand).source;
+  while (operand != source && !written_.contains(operand)) operand = graph_.node(operand.node).operands[0];
+  return operand;
 }
 
 void CallLeaves::add(Value value) {

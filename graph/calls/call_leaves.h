@@ -1,6 +1,7 @@
 #pragma once
 
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,23 @@ bool is_needed_outside(const std::set<NodeId>& inside, NodeId end, const std::ve
 
 /// "dot f32[1024,768]·f32[768,3072], add, maximum".
 std::string describe_call(const Graph& graph, const LibraryCall& call);
+
+/// Which values calls leave in memory.
+class CallValues {
+ public:
+  /// The graph must outlive it.
+  CallValues(const Graph& graph, std::span<const LibraryCall> calls);
+
+  /// Whether a call computes it on its way to its results, so that it is never in memory.
+  [[nodiscard]] bool is_within(Value value) const { return within_[value.node] && !written_.contains(value); }
+  /// What is read of memory for the operand of a dot: behind its layouts, but not behind what a call writes.
+  [[nodiscard]] Value in_memory(Value operand) const;
+
+ private:
+  const Graph& graph_;
+  std::vector<bool> within_;  ///< by node, whether a call computes it
+  std::set<Value> written_;
+};
 
 /// What a call's graph reads from memory for the operands of its nodes: nothing for what is made of nothing (constants
 /// and positions), and what is repeated or moved in the layout that it has there.

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "graph/calls/attention.h"
+#include "graph/calls/attention_gradients.h"
 #include "graph/calls/call_leaves.h"
 #include "graph/calls/wide_epilogue.h"
 #include "graph/fill.h"
@@ -246,6 +247,7 @@ std::vector<LibraryCall> find_library_calls(const Graph& graph, const LibraryOpt
   }
   if (!options.own) return calls;
   const auto wanted = [&](const Graph& attention) { return options.own(attention, true); };
+  calls = join_attention_gradients(graph, std::move(calls), wanted);
   return widen_epilogues(graph, join_attentions(graph, std::move(calls), wanted), options.own);
 }
 

@@ -33,6 +33,7 @@ class Widener {
     }
     call_of_.resize(graph.size(), none);
     for (std::size_t c = 0; c < calls_.size(); ++c) own_nodes(c);
+    for (std::size_t c = 0; c < calls_.size(); ++c) own_results(c);
   }
 
   std::vector<LibraryCall> widen() {
@@ -57,6 +58,10 @@ class Widener {
   void own_nodes(std::size_t c) {
     call_of_[calls_[c].root] = static_cast<int>(c);
     for (const NodeId id : calls_[c].epilogue) call_of_[id] = static_cast<int>(c);
+  }
+  /// What several calls compute, as an attention and its gradients do, is whose result it is.
+  void own_results(std::size_t c) {
+    for (const Value value : calls_[c].results()) call_of_[value.node] = static_cast<int>(c);
   }
   [[nodiscard]] bool is_within_call(NodeId id) const { return call_of_[id] != none; }
 
@@ -149,7 +154,7 @@ class Widener {
   /// Whether a value that is read besides is stored whether this call reads it or not, or costs next to nothing.
   [[nodiscard]] bool is_in_memory(Value leaf, const LibraryCall& call) const {
     if (graph_.node(leaf.node).op == Op::parameter || results_[leaf.node]) return true;
-    if (is_within_call(leaf.node)) return calls_[call_of_[leaf.node]].result == leaf;
+    if (is_within_call(leaf.node)) return calls_[call_of_[leaf.node]].writes(leaf);
     const bool read = std::ranges::any_of(calls_, [&](const LibraryCall& other) {
       return other.root != call.root && std::ranges::count(other.operands, leaf) > 0;
     });

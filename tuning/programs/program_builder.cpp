@@ -216,6 +216,8 @@ class RegionBuilder {
       part.constraints = graph_.constraints | tables_.options.constraints;
       return fill_fragment(part, call.description, step);
     }
+    if (!call.further.empty())
+      return make_error(ErrorKind::internal, "'{}' has several results, and no kernel of ours", call.description);
     for (const Value value : piece.reads) step.bytes += graph_.type(value).bytes();
     step.bytes += graph_.type(call.result).bytes();
     step.name = call.description;

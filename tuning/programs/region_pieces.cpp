@@ -37,10 +37,7 @@ RegionPieces::RegionPieces(const graph::Graph& graph, bool carried,
                        computes ? site.nodes.back() : graph.size()});
   }
   for (const graph::LibraryCall& call : cut_.calls) {
-    pieces_.push_back({distinct(call.operands),
-                       {call.result},
-                       &call,
-                       call.root,
+    pieces_.push_back({distinct(call.operands), call.results(), &call, call.root,
                        call.epilogue.empty() ? call.root : call.epilogue.back()});
   }
   for (const NodeId id : cut_.others) {
