@@ -41,8 +41,7 @@ Result<search::ContractionSpaceOptions> space_of(const ContractionsOptions& opti
 Status compile(const DeviceSpec& device, codegen::NvrtcCompiler& compiler, Listed& listed) {
   const Product& product = listed.product;
   codegen::GenerateOptions named;
-  const Hash128 hash = product.attention ? attention_hash(*product.attention) : contraction_hash(*product.problem);
-  named.name = "stitch_" + hash.hex().substr(0, 12);
+  named.name = "stitch_" + hash_of(product).hex().substr(0, 12);
   STITCH_ASSIGN(codegen::GeneratedKernel made, generate(product, named));
   STITCH_ASSIGN(const codegen::CompiledKernel compiled,
                 compiler.compile(tuning::compile_request(made.source, device.architecture())));
@@ -93,11 +92,17 @@ Result<std::vector<Product>> products_in(const ContractionsOptions& options) {
   for (NamedProblem& each : problems) {
     Product& product = products.emplace_back();
     product.name = std::move(each.name);
-    if (auto* attention = std::get_if<kernel::AttentionProblem>(&each.problem)) {
-      product.attention = std::move(*attention);
-    } else {
-      product.problem = std::get<kernel::ContractionProblem>(std::move(each.problem));
-    }
+    std::visit(
+        [&]<class Problem>(Problem& problem) {
+          if constexpr (std::is_same_v<Problem, kernel::ContractionProblem>) {
+            product.of = ContractionCase{std::move(problem)};
+          } else if constexpr (std::is_same_v<Problem, kernel::AttentionProblem>) {
+            product.of = AttentionCase{std::move(problem)};
+          } else {
+            product.of = ChainCase{std::move(problem)};
+          }
+        },
+        each.problem);
   }
   return products;
 }
@@ -106,9 +111,14 @@ Result<ExitCode> measured_contractions(const ContractionsOptions& options) {
   STITCH_ASSIGN(const std::vector<Product> products, products_in(options));
   std::vector<NamedProblem> problems;
   for (const Product& product : products) {
-    if (product.attention) problems.push_back({product.name, *product.attention});
-    if (product.problem) problems.push_back({product.name, *product.problem});
-    if (product.attention || product.problem) continue;
+    if (product.is_ours()) {
+      std::visit(
+          [&]<class Case>(const Case& one) {
+            if constexpr (!std::is_same_v<Case, std::monostate>) problems.push_back({product.name, one.problem});
+          },
+          product.of);
+      continue;
+    }
     const OrderedJson none = {{"name", product.name}, {"failure", product.why_none}, {"error", "unsupported"}};
     std::puts(none.dump(-1, ' ', false, OrderedJson::error_handler_t::replace).c_str());
   }
@@ -133,7 +143,7 @@ Result<ExitCode> contractions(const ContractionsOptions& options) {
   }
   for (Product& product : products) {
     Listed listed{std::move(product), {}, {}};
-    if (listed.product.problem || listed.product.attention) {
+    if (listed.product.is_ours()) {
       Status made = choose(listed.product, device.spec, space);
       if (made && compiler != nullptr) made = compile(device.spec, *compiler, listed);
       if (!made) listed.product.why_none = made.error().message;
@@ -175,14 +185,15 @@ void add_contractions_command(CLI::App& app, ExitCode& code) {
   options->measured.common.device.clear();
   CLI::App* command =
       app.add_subcommand("contractions",
-                         "Kernels of ours for products of matrices, convolutions and attentions, with what they and "
-                         "the library's are predicted to take");
+                         "Kernels of ours for products of matrices, convolutions, attentions and their gradients, with "
+                         "what they and the library's are predicted to take");
   CLI::Option* model =
       command->add_option("model", options->model, "model file: all its products, convolutions and attentions");
   CLI::Option* problems =
       command
           ->add_option("--problems", options->problems,
-                       "file with a JSON array of products or attentions (bench/contractions, bench/attention)")
+                       "file with a JSON array of products, attentions or gradients of these (bench/contractions, "
+                       "bench/attention)")
           ->excludes(model);
   command
       ->add_flag(

@@ -6,8 +6,10 @@
 #include <sstream>
 
 #include "costmodel/contraction/attention_time.h"
+#include "costmodel/contraction/chain_time.h"
 #include "costmodel/contraction/contraction_time.h"
 #include "search/contraction/attention_space.h"
+#include "search/contraction/chain_space.h"
 #include "search/contraction/contraction_space.h"
 
 namespace stitch::cli {
@@ -61,6 +63,16 @@ class Pricer {
             (*line)["what"] = to_string(schedule);
           }
         });
+  }
+  void operator()(const kernel::ProductChain& chain) {
+    const double library_us = costmodel::unfused_chain_us(chain, device_);
+    search::for_each_chain(chain, device_, {},
+                           [&](const kernel::ChainSchedule& schedule, const kernel::KeyWalk& walk) {
+                             for (ordered_json* line : lines_of(schedule_hash(schedule))) {
+                               set_prediction(costmodel::chain_time(chain, schedule, walk, device_), library_us, *line);
+                               (*line)["what"] = to_string(schedule);
+                             }
+                           });
   }
 
  private:

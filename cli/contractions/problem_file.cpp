@@ -54,38 +54,78 @@ struct AttentionExtents {
   bool causal = false;
 
   [[nodiscard]] Result<graph::Graph> graph() const {
-    using graph::Dims;
-    using graph::Op;
-    using graph::Value;
     graph::Builder b;
-    const auto shared = [&](std::int64_t columns) -> Value {
-      const Value each = b.parameter(dtype, {batch, kv_heads, keys, columns});
-      if (kv_heads == heads) return each;
-      const Dims repeated = {batch, kv_heads, heads / kv_heads, keys, columns};
-      return b.reshape(b.broadcast(each, repeated, {0, 1, 3, 4}), {batch, heads, keys, columns});
-    };
-    const Value queries = b.parameter(dtype, {batch, heads, rows, depth}), all_keys = shared(depth),
-                values = shared(width);
-    const Dims dims = {batch, heads, rows, keys}, kept = {0, 1, 2}, of_rows = {batch, heads, rows};
-    Value logits = b.dot(queries, all_keys, {{0, 1}, {0, 1}, {3}, {3}, graph::DType::f32});
-    const double scale = 1 / std::sqrt(static_cast<double>(std::max<std::int64_t>(1, depth)));
-    logits = b.binary(Op::multiply, logits, b.filled(graph::DType::f32, dims, scale));
-    if (causal) {
-      const Dims plane = {rows, keys};
-      const Value last = b.binary(Op::add, b.iota(graph::DType::s32, plane, 0),
-                                  b.filled(graph::DType::s32, plane, static_cast<double>(keys - rows)));
-      const Value seen = b.compare(graph::Comparison::ge, last, b.iota(graph::DType::s32, plane, 1));
-      logits = b.select(b.broadcast(seen, dims, {2, 3}), logits,
-                        b.filled(graph::DType::f32, dims, -std::numeric_limits<double>::infinity()));
-    }
-    const Value greatest = b.broadcast(b.reduce(graph::ReduceKind::max, logits, {3}), dims, kept);
-    const Value exponentials = b.unary(Op::exp, b.binary(Op::subtract, logits, greatest));
+    const Value queries = b.parameter(dtype, {batch, heads, rows, depth}), all_keys = shared(b, depth),
+                values = shared(b, width);
+    const Value all = logits(b, queries, all_keys);
+    const Value exponentials = exponential(b, all, b.reduce(graph::ReduceKind::max, all, {3}));
     const Value sum = b.reduce(graph::ReduceKind::sum, exponentials, {3});
-    const Value inverse = b.binary(Op::divide, b.filled(graph::DType::f32, of_rows, 1), sum);
-    const Value weights = b.binary(Op::multiply, exponentials, b.broadcast(inverse, dims, kept));
+    const Value inverse = b.binary(Op::divide, b.filled(graph::DType::f32, of_rows(), 1), sum);
+    const Value weights = b.binary(Op::multiply, exponentials, repeated(b, inverse));
     return b.finish({b.dot(b.convert(weights, dtype), values, {{0, 1}, {0, 1}, {3}, {2}, dtype})});
   }
+
+  /// Of keys and values, or else of queries, as FlashAttention has them (Dao et al. 2022, Algorithm 4): of each row the
+  /// maximum, the reciprocal of the sum and what its gradient is relative to are given.
+  [[nodiscard]] Result<graph::Graph> gradients(bool of_keys) const {
+    graph::Builder b;
+    const Value queries = b.parameter(dtype, {batch, heads, rows, depth}), all_keys = shared(b, depth),
+                values = shared(b, width), gradient = b.parameter(dtype, {batch, heads, rows, width});
+    const auto of_row = [&] { return b.parameter(graph::DType::f32, of_rows()); };
+    const Value greatest = of_row(), inverse = of_row(), relative = of_row();
+    const Value weights =
+        b.binary(Op::multiply, exponential(b, logits(b, queries, all_keys), greatest), repeated(b, inverse));
+    Value slopes = b.dot(gradient, values, {{0, 1}, {0, 1}, {3}, {3}, graph::DType::f32});
+    slopes = b.binary(Op::multiply, weights, b.binary(Op::subtract, slopes, repeated(b, relative)));
+    slopes = b.convert(b.binary(Op::multiply, slopes, b.filled(graph::DType::f32, of_scores(), scale())), dtype);
+    if (!of_keys) return b.finish({b.dot(slopes, all_keys, {{0, 1}, {0, 1}, {3}, {2}, dtype})});
+    return b.finish({b.dot(slopes, queries, {{0, 1}, {0, 1}, {2}, {2}, dtype}),
+                     b.dot(b.convert(weights, dtype), gradient, {{0, 1}, {0, 1}, {2}, {2}, dtype})});
+  }
+
+ private:
+  using Op = graph::Op;
+  using Value = graph::Value;
+
+  [[nodiscard]] graph::Dims of_scores() const { return {batch, heads, rows, keys}; }
+  [[nodiscard]] graph::Dims of_rows() const { return {batch, heads, rows}; }
+  [[nodiscard]] double scale() const {
+    return 1 / std::sqrt(static_cast<double>(std::max<std::int64_t>(1, depth)));
+  }
+
+  Value shared(graph::Builder& b, std::int64_t columns) const {
+    const Value each = b.parameter(dtype, {batch, kv_heads, keys, columns});
+    if (kv_heads == heads) return each;
+    const graph::Dims repeated = {batch, kv_heads, heads / kv_heads, keys, columns};
+    return b.reshape(b.broadcast(each, repeated, {0, 1, 3, 4}), {batch, heads, keys, columns});
+  }
+  Value repeated(graph::Builder& b, Value value) const { return b.broadcast(value, of_scores(), {0, 1, 2}); }
+
+  Value logits(graph::Builder& b, Value queries, Value all_keys) const {
+    Value made = b.dot(queries, all_keys, {{0, 1}, {0, 1}, {3}, {3}, graph::DType::f32});
+    made = b.binary(Op::multiply, made, b.filled(graph::DType::f32, of_scores(), scale()));
+    if (!causal) return made;
+    const graph::Dims plane = {rows, keys};
+    const Value last = b.binary(Op::add, b.iota(graph::DType::s32, plane, 0),
+                                b.filled(graph::DType::s32, plane, static_cast<double>(keys - rows)));
+    const Value seen = b.compare(graph::Comparison::ge, last, b.iota(graph::DType::s32, plane, 1));
+    return b.select(b.broadcast(seen, of_scores(), {2, 3}), made,
+                    b.filled(graph::DType::f32, of_scores(), -std::numeric_limits<double>::infinity()));
+  }
+  Value exponential(graph::Builder& b, Value all, Value greatest) const {
+    return b.unary(Op::exp, b.binary(Op::subtract, all, repeated(b, greatest)));
+  }
 };
+
+Result<NamedProblem> gradients_of(const json& object, const AttentionExtents& extents) {
+  STITCH_ASSIGN(const std::string of, text_of(object, "gradient", ""));
+  if (of != "queries" && of != "keys_and_values")
+    return make_error(ErrorKind::invalid_argument, "'gradient' is neither queries nor keys_and_values");
+  STITCH_ASSIGN(graph::Graph graph, extents.gradients(of == "keys_and_values"));
+  STITCH_ASSIGN(kernel::ProductChain chain, kernel::derive_chain(std::move(graph)));
+  STITCH_ASSIGN(std::string name, text_of(object, "name", to_string(chain)));
+  return NamedProblem{std::move(name), std::move(chain)};
+}
 
 Result<NamedProblem> attention_of(const json& object) {
   AttentionExtents e;
@@ -100,6 +140,7 @@ Result<NamedProblem> attention_of(const json& object) {
   STITCH_ASSIGN(e.causal, flag_of(object, "causal"));
   if (e.kv_heads == 0 || e.heads % e.kv_heads != 0)
     return make_error(ErrorKind::invalid_argument, "'kv_heads' does not divide 'heads'");
+  if (object.contains("gradient")) return gradients_of(object, e);
   STITCH_ASSIGN(graph::Graph graph, e.graph());
   STITCH_ASSIGN(kernel::AttentionProblem problem, kernel::derive_attention(std::move(graph)));
   STITCH_ASSIGN(std::string name, text_of(object, "name", to_string(problem)));

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "codegen/contraction/attention_kernel.h"
+#include "codegen/contraction/chain_kernel.h"
 #include "codegen/contraction/contraction_kernel.h"
 #include "graph/calls/find_calls.h"
 #include "graph/subgraph.h"
@@ -17,20 +18,34 @@
 namespace stitch::cli {
 namespace {
 
+template <class... Of>
+struct Overloaded : Of... {
+  using Of::operator()...;
+};
+
+/// The fragment as one of the kinds that several dots make.
+std::optional<decltype(Product::of)> of_several(const graph::Graph& part) {
+  if (auto attention = tuning::attention_of(part)) return AttentionCase{*std::move(attention)};
+  if (auto chain = tuning::chain_of(part)) return ChainCase{*std::move(chain)};
+  return std::nullopt;
+}
+
 /// A call as a kernel of ours would run it.
 Product product_of(const graph::Graph& graph, const graph::LibraryCall& call) {
   Product product;
   product.name = call.description;
-  auto problem = kernel::contraction_of(graph, call);
-  if (problem) {
-    product.problem = *std::move(problem);
-    return product;
+  if (call.further.empty()) {
+    auto problem = kernel::contraction_of(graph, call);
+    if (problem) {
+      product.of = ContractionCase{*std::move(problem)};
+      return product;
+    }
+    product.why_none = problem.error().message;
   }
-  product.why_none = problem.error().message;
   auto part = graph::subgraph(graph, call.operands, call.results());
   if (!part) return product;
-  if (auto attention = tuning::attention_of(*part)) {
-    product.attention = *std::move(attention);
+  if (auto several = of_several(*part)) {
+    product.of = *std::move(several);
     product.why_none.clear();
   }
   return product;
@@ -49,7 +64,7 @@ std::string parts_of(const costmodel::AttentionTime& time) {
   return fmt::format(
       "    loop {:.2f} (multiplying {:.2f}, exponentials {:.2f}, shared memory {:.2f}, issue {:.2f}), L2 {:.2f}, "
       "device memory {:.2f} us\n"
-      "    + filling {:.2f}, epilogue {:.2f}, parts {:.2f}, launch {:.2f} us; {:.2f} rounds, {:.1f} tiles of keys a "
+      "    + filling {:.2f}, epilogue {:.2f}, parts {:.2f}, launch {:.2f} us; {:.2f} rounds, {:.1f} tiles walked a "
       "block\n",
       time.loop, time.multiply, time.special, time.shared, time.issue, time.l2, time.dram, time.fill, time.epilogue,
       time.partial, time.launch, time.rounds, time.turns);
@@ -64,9 +79,7 @@ std::vector<Product> products_of(const graph::Graph& graph) {
   fused.own = [](const graph::Graph& part, bool) { return tuning::is_product(part); };
   for (const graph::LibraryCall& call : graph::find_library_calls(graph, fused)) {
     Product product = product_of(graph, call);
-    const std::string key = product.attention ? attention_hash(*product.attention).hex()
-                            : product.problem ? contraction_hash(*product.problem).hex()
-                                              : call.description;
+    const std::string key = product.is_ours() ? hash_of(product).hex() : call.description;
     const auto [at, fresh] = known.emplace(key, products.size());
     if (fresh) {
       products.push_back(std::move(product));
@@ -88,10 +101,10 @@ std::vector<Product> products_of(const api::Program& program) {
       Product product;
       product.name = step.name;
       product.count = fragment.occurrences;
-      if (auto attention = tuning::attention_of(fragment.graph)) {
-        product.attention = *std::move(attention);
+      if (auto several = of_several(fragment.graph)) {
+        product.of = *std::move(several);
       } else if (auto problem = tuning::product_of(fragment.graph)) {
-        product.problem = *std::move(problem);
+        product.of = ContractionCase{*std::move(problem)};
       } else {
         continue;
       }
@@ -101,45 +114,114 @@ std::vector<Product> products_of(const api::Program& program) {
   return products;
 }
 
-Status choose(Product& product, const DeviceSpec& device, const search::ContractionSpaceOptions& space) {
-  const Stopwatch watch;
-  if (product.attention) {
-    STITCH_ASSIGN(product.attention_choice, tuning::choose_attention(*product.attention, device, space));
-  } else {
-    STITCH_ASSIGN(product.choice, tuning::choose_contraction(*product.problem, device, space));
-  }
-  product.seconds = watch.seconds();
-  return {};
+Hash128 hash_of(const Product& product) {
+  return std::visit(Overloaded{[](const std::monostate&) { return Hash128{}; },
+                               [](const ContractionCase& each) { return contraction_hash(each.problem); },
+                               [](const AttentionCase& each) { return attention_hash(each.problem); },
+                               [](const ChainCase& each) { return chain_hash(each.problem); }},
+                    product.of);
 }
 
+Status choose(Product& product, const DeviceSpec& device, const search::ContractionSpaceOptions& space) {
+  const Stopwatch watch;
+  const auto keep = [](auto& each, auto chosen) -> Status {
+    if (!chosen) return chosen.error();
+    each.choice = *std::move(chosen);
+    return {};
+  };
+  const Status chosen = std::visit(
+      Overloaded{[](std::monostate&) { return Status{}; },
+                 [&](ContractionCase& each) {
+                   return keep(each, tuning::choose_contraction(each.problem, device, space));
+                 },
+                 [&](AttentionCase& each) { return keep(each, tuning::choose_attention(each.problem, device, space)); },
+                 [&](ChainCase& each) { return keep(each, tuning::choose_chain(each.problem, device, space)); }},
+      product.of);
+  product.seconds = watch.seconds();
+  return chosen;
+}
+
+namespace {
+
+template <class Case>
+const auto& schedule_of(const Case& each) {
+  return each.choice.ranked.best.front().schedule;
+}
+
+double rival_us(const ContractionCase& each) { return each.choice.library.calls_us + each.choice.library.rest_us; }
+double rival_us(const AttentionCase& each) { return each.choice.unfused_us; }
+double rival_us(const ChainCase& each) { return each.choice.unfused_us; }
+
+const char* rival_name(const Product& product) {
+  if (std::holds_alternative<ContractionCase>(product.of)) return "the library's call";
+  return std::holds_alternative<AttentionCase>(product.of) ? "the library's calls and a softmax"
+                                                           : "the library's calls and what is between";
+}
+
+nlohmann::ordered_json tile_of(const kernel::ContractionSchedule& s) {
+  return {{"block", {s.block_rows, s.block_columns, s.block_depth}},
+          {"warp", {s.warp_rows, s.warp_columns}},
+          {"stages", s.stages},
+          {"split", s.split},
+          {"group", s.group}};
+}
+nlohmann::ordered_json tile_of(const kernel::AttentionSchedule& s) {
+  return {{"rows", s.block_rows}, {"keys", s.block_keys}, {"warp", s.warp_rows}, {"stages", s.stages}, {"split", s.split}};
+}
+nlohmann::ordered_json tile_of(const kernel::ChainSchedule& s) {
+  return {{"rows", s.block_rows}, {"columns", s.block_columns}, {"warp", s.warp_rows}, {"stages", s.stages}};
+}
+
+double turns_of(const Product& product) {
+  if (const auto* attention = std::get_if<AttentionCase>(&product.of)) return attention->choice.time.turns;
+  return std::get<ChainCase>(product.of).choice.time.turns;
+}
+
+/// Calls `use` with what kind of problem it is and its choice. Of ours only.
+template <class Use>
+auto with_case(const Product& product, const Use& use) {
+  using Made = decltype(use(std::get<ContractionCase>(product.of)));
+  return std::visit(Overloaded{[](const std::monostate&) -> Made { return {}; },
+                               [&](const auto& each) -> Made { return use(each); }},
+                    product.of);
+}
+
+}  // namespace
+
 Result<codegen::GeneratedKernel> generate(const Product& product, const codegen::GenerateOptions& options) {
-  return product.attention ? codegen::generate_attention(*product.attention, product.attention_schedule(), options)
-                           : codegen::generate_contraction(*product.problem, product.schedule(), options);
+  using Made = Result<codegen::GeneratedKernel>;
+  return std::visit(
+      Overloaded{[](const std::monostate&) -> Made { return make_error(ErrorKind::unsupported, "no kernel of ours"); },
+                 [&](const ContractionCase& each) -> Made {
+                   return codegen::generate_contraction(each.problem, schedule_of(each), options);
+                 },
+                 [&](const AttentionCase& each) -> Made {
+                   return codegen::generate_attention(each.problem, schedule_of(each), options);
+                 },
+                 [&](const ChainCase& each) -> Made {
+                   return codegen::generate_chain(each.problem, schedule_of(each), options);
+                 }},
+      product.of);
 }
 
 ProductSummary summary_of(const Product& product) {
-  const auto summary = [](const auto& problem, const auto& schedule, const auto& choice, double rival_us) {
-    const auto shape = shape_of(problem, schedule);
-    const auto& time = choice.time;
-    return ProductSummary{to_string(problem),
+  return with_case(product, [](const auto& each) {
+    const auto& schedule = schedule_of(each);
+    const auto shape = shape_of(each.problem, schedule);
+    const auto& time = each.choice.time;
+    return ProductSummary{to_string(each.problem),
                           to_string(schedule),
-                          choice.ranked.enumerated,
+                          each.choice.ranked.enumerated,
                           shape.blocks,
                           shape.threads,
                           shape.shared_bytes,
                           time.total,
-                          rival_us,
-                          choice.uncertainty_us,
+                          rival_us(each),
+                          each.choice.uncertainty_us,
                           time.dram_bytes,
                           time.binding().first,
                           time.turn};
-  };
-  if (product.attention) {
-    const tuning::AttentionChoice& choice = product.attention_choice;
-    return summary(*product.attention, product.attention_schedule(), choice, choice.unfused_us);
-  }
-  const tuning::LibraryPrice& library = product.choice.library;
-  return summary(*product.problem, product.schedule(), product.choice, library.calls_us + library.rest_us);
+  });
 }
 
 std::string to_text(const Product& product) {
@@ -149,9 +231,8 @@ std::string to_text(const Product& product) {
   text += fmt::format("    {}\n    {}\n", summary.problem, summary.schedule);
   text +=
       fmt::format("    predicted {:.2f} us, {} {:.2f} (either ± {:.2f}); bound by {}; best of {} schedules\n",
-                  summary.predicted_us, product.attention ? "the library's calls and a softmax" : "the library's call",
-                  summary.rival_us, summary.uncertainty_us, summary.bound_by, summary.enumerated);
-  text += product.attention ? parts_of(product.attention_choice.time) : parts_of(product.choice.time);
+                  summary.predicted_us, rival_name(product), summary.rival_us, summary.uncertainty_us, summary.bound_by, summary.enumerated);
+  text += with_case(product, [](const auto& each) { return parts_of(each.choice.time); });
   return text + fmt::format("    {} blocks of {} threads, {} bytes of dynamic shared memory\n", summary.blocks,
                             summary.threads, summary.shared_bytes);
 }
@@ -165,22 +246,8 @@ nlohmann::ordered_json to_document(const Product& product, const DeviceSpec& dev
   const ProductSummary summary = summary_of(product);
   json["problem"] = summary.problem;
   json["schedule"] = summary.schedule;
-  if (product.attention) {
-    const kernel::AttentionSchedule& s = product.attention_schedule();
-    json["tile"] = {{"rows", s.block_rows},
-                    {"keys", s.block_keys},
-                    {"warp", s.warp_rows},
-                    {"stages", s.stages},
-                    {"split", s.split}};
-    json["turns"] = product.attention_choice.time.turns;
-  } else {
-    const kernel::ContractionSchedule& s = product.schedule();
-    json["tile"] = {{"block", {s.block_rows, s.block_columns, s.block_depth}},
-                    {"warp", {s.warp_rows, s.warp_columns}},
-                    {"stages", s.stages},
-                    {"split", s.split},
-                    {"group", s.group}};
-  }
+  json["tile"] = with_case(product, [](const auto& each) { return tile_of(schedule_of(each)); });
+  if (!std::holds_alternative<ContractionCase>(product.of)) json["turns"] = turns_of(product);
   json["blocks"] = summary.blocks;
   json["threads"] = summary.threads;
   json["shared_bytes"] = summary.shared_bytes;

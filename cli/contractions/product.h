@@ -2,8 +2,8 @@
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
-#include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "api/program_document.h"
@@ -12,28 +12,35 @@
 #include "codegen/generated_kernel.h"
 #include "graph/graph.h"
 #include "tuning/contractions/attention_choice.h"
+#include "tuning/contractions/chain_choice.h"
 #include "tuning/contractions/contraction_choice.h"
 
 namespace stitch::cli {
 
-/// A product, a convolution or an attention of a model, or several that are equal, and the kernel of ours for it that
-/// is predicted to be fastest.
+/// A problem of one kind, and what is thought of it once a schedule is chosen.
+template <class Problem, class Choice>
+struct ProductCase {
+  Problem problem;
+  Choice choice = {};
+};
+using ContractionCase = ProductCase<kernel::ContractionProblem, tuning::ContractionChoice>;
+using AttentionCase = ProductCase<kernel::AttentionProblem, tuning::AttentionChoice>;
+using ChainCase = ProductCase<kernel::ProductChain, tuning::ChainChoice>;
+
+/// A product, a convolution, an attention or a chain of products of a model, or several that are equal, and the kernel
+/// of ours for it that is predicted to be fastest.
 struct Product {
   std::string name;  ///< the call as a library runs it, or what a file of problems calls it
   std::int64_t count = 1;
-  std::string why_none;  ///< no kernel of ours
-  std::optional<kernel::ContractionProblem> problem;
-  std::optional<kernel::AttentionProblem> attention;  ///< instead
-  tuning::ContractionChoice choice;                   ///< of the one or the other, once it is chosen
-  tuning::AttentionChoice attention_choice;
-  double seconds = 0;  ///< to enumerate and rank
+  std::string why_none;                                                        ///< no kernel of ours
+  std::variant<std::monostate, ContractionCase, AttentionCase, ChainCase> of;  ///< nothing: the library's
+  double seconds = 0;                                                          ///< to enumerate and rank
 
-  /// Chosen ones only.
-  [[nodiscard]] const kernel::ContractionSchedule& schedule() const { return choice.ranked.best.front().schedule; }
-  [[nodiscard]] const kernel::AttentionSchedule& attention_schedule() const {
-    return attention_choice.ranked.best.front().schedule;
-  }
+  [[nodiscard]] bool is_ours() const { return of.index() != 0; }
 };
+
+/// Names the problem by all that a kernel's code depends on. Of ours only.
+Hash128 hash_of(const Product& product);
 
 /// What a graph's call computes, whether a kernel of ours has it or not: every different one once, in the graph's
 /// order.
@@ -46,10 +53,11 @@ std::vector<Product> products_of(const api::Program& program);
 /// Ranks the schedules of a product by the analytical model, and keeps the fastest. Errors: constraint (none is legal).
 Status choose(Product& product, const DeviceSpec& device, const search::ContractionSpaceOptions& space);
 
-/// The kernel of the chosen schedule. Errors: those of codegen::generate_contraction and generate_attention.
+/// The kernel of the chosen schedule. Errors: those of codegen::generate_contraction,
+/// generate_attention and generate_chain.
 Result<codegen::GeneratedKernel> generate(const Product& product, const codegen::GenerateOptions& options);
 
-/// What is known of a chosen product of either kind alike.
+/// What is known of a chosen product of any kind alike.
 struct ProductSummary {
   std::string problem, schedule;
   std::int64_t enumerated = 0, blocks = 0, threads = 0, shared_bytes = 0;

@@ -171,7 +171,7 @@ Result<Graph> without_rows(const ContractionProblem& problem) {
   const Graph& graph = *problem.graph;
   STITCH_ASSIGN(Value last, value_before_rows(graph, problem.root, problem.row_reductions));
   // As narrow as it is made: whoever reads it widens it.
-  while (graph.node(last.node).op == Op::convert) {
+  while (graph.node(last.node).op == graph::Op::convert) {
     const Value narrow = graph.node(last.node).operands[0];
     if (graph.type(narrow).bytes() >= graph.type(last).bytes()) break;
     last = narrow;
