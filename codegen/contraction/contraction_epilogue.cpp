@@ -147,12 +147,13 @@ class EpiloguePrinter {
     Writer out;
     open_function(out, made);
     const std::string sum = compute_type(problem_.accumulator), type = compute_type(program_.at(root).dtype);
-    if (with_seen_) out.line("template <bool seen>");
-    out.open("__device__ __forceinline__ {} operator()({} sum, int batch, int row, int column) const", type, sum);
-    out.append(body.text());
-    out.line("return {};", value(root));
-    out.close();
-    if (!with_seen_) STITCH_TRY(print_run(out, root));
+    if (!with_seen_) {
+      out.open("__device__ __forceinline__ {} operator()({} sum, int batch, int row, int column) const", type, sum);
+      out.append(body.text());
+      out.line("return {};", value(root));
+      out.close();
+    }
+    STITCH_TRY(print_run(out, root));
     out.set_depth(0);
     out.line("}};");
     made.code = out.text();
@@ -210,7 +211,7 @@ class EpiloguePrinter {
     }
     STITCH_ASSIGN(const Writer body, print_body(result, 3));
     const std::string sum = compute_type(problem_.accumulator);
-    out.line("template <int n>");
+    out.line("template <{}int n>", with_seen_ ? "bool seen, " : "");
     out.open(
         "__device__ __forceinline__ void run(const {}* sums, int batch, int row, int first, {} (&results)[n], "
         "int behind = 0) const",

@@ -48,9 +48,9 @@ struct ContractionEpilogues {
 /// Named "Carried", "Combined0", … and `name`, of several results "Epilogue0", …. Errors: those below.
 Result<ContractionEpilogues> print_epilogues(const kernel::ContractionProblem& problem, std::string_view name);
 
-/// Of a problem with one result, and none over rows. `with_seen`: the operator has a template argument `bool seen`,
-/// under which no select takes a constant that hides a logit (kernel/attention/visible_keys.h). Errors: constraint (an
-/// operand that is more than element-wise arithmetic and layout).
+/// Of a problem with one result, and none over rows. `with_seen`: `run` alone, with a first template argument `bool
+/// seen`, under which no select takes a constant that hides a logit (kernel/attention/visible_keys.h). Errors:
+/// constraint (an operand that is more than element-wise arithmetic and layout).
 Result<ContractionEpilogue> print_epilogue(const kernel::ContractionProblem& problem,
                                            std::string_view name = "Epilogue", bool with_seen = false);
 

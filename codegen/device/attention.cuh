@@ -33,6 +33,8 @@ __device__ __forceinline__ f32 base_of_row(f32 greatest) {
 template <int extent, bool whole>
 struct End {
   __device__ static __forceinline__ bool before(int i) { return whole || i < extent; }
+  // Whether n elements from a multiple of n on are all before it, or none is.
+  __device__ static __forceinline__ constexpr bool keeps(int n) { return whole || extent % n == 0; }
 };
 
 // Scores become what weights are made of: logits, or logits ÷ their factor where they are the sums times a factor
@@ -40,21 +42,26 @@ struct End {
 // first one. `seen`: all are within, and no mask of positions hides one of them.
 template <class Rows, class Keys, class Logits, bool seen, class Scores, class Score>
 __device__ __forceinline__ void make_logits(Scores& scores, const Score& score, int batch, int row, int key) {
+  constexpr int run = seen || Keys::keeps(Scores::row_run) ? Scores::row_run : 1;
+  const int first = key + Scores::column_of(0);
 #pragma unroll
   for (int s = 0; s < (seen && Logits::scaled ? 0 : Scores::strips); ++s) {
 #pragma unroll
-    for (int i = 0; i < Scores::strip_results; ++i) {
-      const int m = row + s * Scores::strip_step + Scores::row_of(i), j = key + Scores::column_of(i);
-      f32& value = scores.result(s, i);
-      if constexpr (seen) {
-        value = score.template operator()<true>(value, batch, m, j);
-      } else {
-        const f32 hidden = -__int_as_float(0x7f800000);
-        const f32 logit =
-            Rows::before(m) && Keys::before(j) ? score.template operator()<false>(value, batch, m, j) : hidden;
-        // The score as it is, so that a row has the same bits whether its tile reaches beyond the rows or not.
-        value = Logits::scaled && logit != hidden ? value : logit;
+    for (int i = 0; i < Scores::strip_results; i += run) {
+      const int m = row + s * Scores::strip_step + Scores::row_of(i), behind = Scores::columns_behind(i);
+      const f32 hidden = -__int_as_float(0x7f800000);
+      f32 sums[run], logits[run];
+#pragma unroll
+      for (int v = 0; v < run; ++v) {
+        sums[v] = scores.result(s, i + v);
+        logits[v] = hidden;
       }
+      if (seen || (Rows::before(m) && Keys::before(first + behind)))
+        score.template run<seen>(sums, batch, m, first, logits, behind);
+        // The score as it is, so that a row has the same bits whether its tile reaches beyond the rows or not.
+#pragma unroll
+      for (int v = 0; v < run; ++v)
+        scores.result(s, i + v) = Logits::scaled && logits[v] != hidden ? sums[v] : logits[v];
     }
   }
 }

@@ -264,6 +264,18 @@ TEST(WarpgroupAttentionKernelEmulated, MasksAreEvaluatedWhereTheyHide) {
   EXPECT_LT(instructions(each), 0.85 * instructions(asking));
 }
 
+/// A lane has two neighbouring keys of each row, and reads what a bias has for them at once.
+TEST(AttentionKernelEmulated, BiasesAreReadTwoKeysAtOnce) {
+  const auto requests = [](Mask mask, bool together) {
+    const AttentionProblem problem = problem_of({"", {1}, 128, 256, 64, 64, f16, mask});
+    const AttentionSchedule schedule = together ? *warpgroup_schedule(problem, true) : schedule_of(problem);
+    const KernelCase each = case_of(problem, schedule);
+    return run(each, inputs_of(*each.graph)).counters.global_loads.requests;
+  };
+  for (const bool together : {false, true})
+    EXPECT_EQ(requests(Mask::bias, together) - requests(Mask::none, together), 128 * 256 / 32 / 2) << together;
+}
+
 /// Of a batch whose keys are all masked: NaN, or 0 where the graph says so.
 TEST(AttentionKernelEmulated, RowsThatSeeNothing) {
   for (const DType dtype : {DType::f16, DType::f32}) {
