@@ -38,13 +38,13 @@ Value normed(Builder& b, Value x, DType dtype = DType::f32, std::int64_t rows = 
   return b.convert(b.binary(Op::multiply, wide, b.broadcast(scale, {rows, width}, {0})), dtype);
 }
 
-Result<api::Program> built_with_rows(Graph graph) {
+Result<api::Program> program_with_rows(Graph graph) {
   EXPECT_TRUE(graph::simplify(graph).ok());
   return build_program(graph, {{}, [](const Graph& part, bool) { return product_of(part).ok(); }});
 }
 /// Steps, and how many results the kernels of products have.
 std::pair<std::size_t, std::vector<std::size_t>> shape_of(const Graph& graph) {
-  const auto program = built_with_rows(graph);
+  const auto program = program_with_rows(graph);
   EXPECT_TRUE(program) << program.error().message;
   std::vector<std::size_t> results;
   for (const api::ProgramFragment& fragment : program->fragments) results.push_back(fragment.graph.results().size());
@@ -76,7 +76,7 @@ TEST(RowGroups, DoNotWaitForOthersBetween) {
   const Value x = multiplied(b, stream(b)), y = multiplied(b, b.unary(Op::tanh, x));
   const Value gate = b.reduce(graph::ReduceKind::max, y, {0});
   const Value result = b.binary(Op::multiply, normed(b, x), b.broadcast(gate, {48, width}, {1}));
-  const auto program = built_with_rows(*b.finish({x, result}));
+  const auto program = program_with_rows(*b.finish({x, result}));
   ASSERT_TRUE(program) << program.error().message;
 }
 
@@ -88,7 +88,7 @@ TEST(RowGroups, AreOfOneProductEach) {
   EXPECT_EQ(steps, 2U);
   Builder crossed;
   const Value p = multiplied(crossed, stream(crossed)), q = multiplied(crossed, stream(crossed));
-  const auto program = built_with_rows(*crossed.finish(
+  const auto program = program_with_rows(*crossed.finish(
       {crossed.binary(Op::add, normed(crossed, p), q), crossed.binary(Op::add, normed(crossed, q), p)}));
   ASSERT_TRUE(program) << program.error().message;
 }

@@ -94,6 +94,10 @@ bool Tuner::runs_in_one_kernel(const graph::Graph& loop, const std::stop_token& 
 
 bool Tuner::is_product(const graph::Graph& canonical) const { return tuning::is_product(canonical); }
 
+bool Tuner::has_products(std::optional<ProductsBy> by) const {
+  return by.value_or(context_->options.products) != ProductsBy::library;
+}
+
 bool Tuner::computes_product(const graph::Graph& call, std::optional<ProductsBy> asked, bool rest_apart) const {
   const ProductsBy by = asked.value_or(context_->options.products);
   if (by == ProductsBy::library) return false;

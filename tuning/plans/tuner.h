@@ -69,6 +69,8 @@ class Tuner {
   /// Whether the fragment is one product of matrices with its epilogue, or one attention: predict and tune make a plan
   /// for it without exploring, and it has no kernels that a search could try further candidates of.
   [[nodiscard]] bool is_product(const graph::Graph& canonical) const;
+  /// Whether products may be kernels of ours at all.
+  [[nodiscard]] bool has_products(std::optional<ProductsBy> by = {}) const;
   /// Whether a kernel of ours computes a library call of a program, a whole attention, or several products of one
   /// operand (`by`; without it TunerOptions::products): it is then a fragment like any other, with a plan. Several are
   /// only where that is predicted to be faster than each by itself, too.

@@ -27,9 +27,10 @@ struct ProgramRequest {
   std::optional<ProductsBy> products = {};  ///< instead of the tuner's
 };
 
-/// The program of a model without plans: simplified, cut as cut_model does (loops whole where the tuner expects more of
-/// it), ports named, with the ranges that integers of its inputs must keep to. `left`: products, by their keys, that
-/// are the library's whatever the tuner says. Errors: those of simplification and of build_program; cancelled.
+/// The program of a model without plans: simplified (where products may be ours, attentions' gradients, too), cut as
+/// cut_model does (loops whole where the tuner expects more of it), ports named, with the ranges that integers of its
+/// inputs must keep to. `left`: products, by their keys, that are the library's whatever the tuner says. Errors: those
+/// of simplification and of build_program; cancelled.
 Result<api::Program> outline_program(import::Imported model, const Tuner& tuner, const ProgramRequest& request,
                                      const std::set<Hash128>& left = {});
 
