@@ -167,7 +167,7 @@ def depth_of(case):
 def of(values):
     """A group's cells: how many, mean, spread, least and most."""
     if not values:
-        return "0 | | | "
+        return "0 | | |"
     return f"{len(values)} | {geometric_mean(values):.2f} | × {spread(values):.2f} | {min(values):.2f} to {max(values):.2f}"
 
 
@@ -182,12 +182,13 @@ def backward_summary(title, groups):
 
 def backward(cases, predicted):
     """The page's section of the backward pass."""
-    by_kernel, fastest, refused = {}, {}, set()
+    by_kernel, fastest, refused = {}, {}, {}
     for case in cases:
         target, shape = TARGETS[case["gpu"]], tuple(case[field] for field in SHAPE)
         ours = predicted[target, shape]
         if "why_none" in ours:
-            refused.add(f"{target} {shape}: {ours['why_none']}")
+            what = f"{heads_of(case)}, {case['rows']} rows, depth {depth_of(case)}{', causal' if case['causal'] else ''}"
+            refused.setdefault((what, ours["why_none"]), {})[target] = None
             continue
         value = (ours["predicted_us"] / case["us"], case["held_out"])
         by_kernel.setdefault(f"{target}, {backward_rival(case['kernel'])}", []).append(value)
@@ -208,13 +209,14 @@ def backward(cases, predicted):
              "the schedule that the model thinks fastest, and of small ones (for each row the sum of gradient times "
              "result; the sum over heads that share keys and values), which are bytes ÷ memory bandwidth and a launch. "
              "The two kernels multiply seven times what the published ones do five times (three of 2·rows·keys·depth "
-             "and two of ·width; ours compute scores and their slopes in both), and need no atomics: rivals named "
-             "deterministic do not either. A third of the shapes was put aside before any ratio was seen (every third "
-             "of the sorted list; on every GPU the same). No constant was fitted to any of them.", ""]
+             "and two of ·width; ours compute scores and their slopes in both); their sums come in a fixed order, as "
+             "those of rivals named deterministic do. A third of the shapes was put aside before any ratio was seen "
+             "(every third of the sorted list; on every GPU the same). No constant was fitted to any of them.", ""]
     lines += backward_summary("Beside the fastest that was published for the shape", groups)
     lines += backward_summary("Beside each kernel", by_kernel)
     if refused:
-        lines += ["### Without kernels of ours", ""] + [f"* {each}" for each in sorted(refused)] + [""]
+        lines += ["### Without kernels of ours", ""]
+        lines += [f"* {what} ({', '.join(targets)}): {why}" for (what, why), targets in sorted(refused.items())] + [""]
     lines += ["### Shapes", "", "| GPU | heads | rows, keys | depth | causal | published, µs | by | ours predicted, µs: queries + "
               "keys and values + small | ratio | bound by | held out |", "|---|---|---|---|---|---|---|---|---|---|---|"]
     return lines + sorted(rows)
