@@ -179,7 +179,7 @@ class GradientRewriter {
 }  // namespace
 
 Result<int> simplify_attention_gradients(Graph& graph, const PassContext& context) {
-  if (!context.reassociate) return 0;
+  if (!context.reassociate || graph.constraints.eager_precision) return 0;
   const Graph before = graph;
   return GradientRewriter(before).run(graph);
 }
