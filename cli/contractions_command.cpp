@@ -8,7 +8,7 @@
 #include "cli/contractions/problem_file.h"
 #include "cli/contractions/product.h"
 #include "codegen/compile/compiler.h"
-#include "graph/passes/attention_gradients.h"
+#include "graph/passes/attention/attention_gradients.h"
 #include "graph/simplify.h"
 #include "import/import.h"
 #include "tuning/kernels/built_kernel.h"

@@ -1,8 +1,8 @@
 #include <gtest/gtest.h>
 
-#include "graph/passes/attention_gradients.h"
-#include "graph/passes/gradient_sums.h"
-#include "graph/passes/row_products.h"
+#include "graph/passes/attention/attention_gradients.h"
+#include "graph/passes/attention/gradient_sums.h"
+#include "graph/passes/attention/row_products.h"
 #include "graph/simplify.h"
 #include "tests/graph/attention_training.h"
 #include "tests/graph/pass_case.h"

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "graph/canonical.h"
-#include "graph/passes/attention_gradients.h"
+#include "graph/passes/attention/attention_gradients.h"
 #include "graph/simplify.h"
 #include "profiler/verify/input_source.h"
 #include "tuning/plans/plan_record.h"

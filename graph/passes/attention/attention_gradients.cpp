@@ -1,12 +1,12 @@
-#include "graph/passes/attention_gradients.h"
+#include "graph/passes/attention/attention_gradients.h"
 
 #include <algorithm>
 #include <map>
 #include <set>
 
 #include "graph/builder.h"
+#include "graph/passes/attention/gradient_sums.h"
 #include "graph/passes/dead_code.h"
-#include "graph/passes/gradient_sums.h"
 
 namespace stitch::graph {
 namespace {
