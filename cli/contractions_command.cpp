@@ -8,6 +8,7 @@
 #include "cli/contractions/problem_file.h"
 #include "cli/contractions/product.h"
 #include "codegen/compile/compiler.h"
+#include "graph/passes/attention/attention_gradients.h"
 #include "graph/simplify.h"
 #include "import/import.h"
 #include "tuning/kernels/built_kernel.h"
@@ -85,6 +86,7 @@ Result<std::vector<Product>> products_in(const ContractionsOptions& options) {
     STITCH_ASSIGN(auto imported, import::import_file(files, options.model));
     if (options.joined) return products_joined(options, std::move(imported));
     STITCH_TRY(graph::simplify(imported.graph));
+    STITCH_TRY(graph::simplify_attention_gradients(imported.graph, {}));
     return products_of(imported.graph);
   }
   STITCH_ASSIGN(std::vector<NamedProblem> problems, read_problems(files, options.problems));

@@ -5,7 +5,7 @@
 
 #include "graph/calls/find_calls.h"
 #include "graph/cut.h"
-#include "graph/passes/attention_gradients.h"
+#include "graph/passes/attention/attention_gradients.h"
 #include "graph/print.h"
 #include "graph/simplify.h"
 #include "graph/subgraph.h"

@@ -1,14 +1,20 @@
 #pragma once
 
+#include <limits>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "graph/builder.h"
 
 /// Attentions with their gradients, as frameworks write them.
 namespace stitch::graph::testing {
 
-enum class GradientForm : std::uint8_t { jax, pytorch };
+enum class GradientForm : std::uint8_t {
+  jax,      ///< (dP / s − Σ dP · e / s²) · e
+  pytorch,  ///< P · (dP − Σ dP · P)
+  aten,     ///< dP · P − P · Σ dP · P
+};
 /// What makes a graph another one than it looks like.
 enum class LookAlike : std::uint8_t {
   none,
@@ -32,6 +38,7 @@ struct TrainingCase {
   bool weights_right = false;  ///< the second product has values on its left, and the output its width first
   bool heads_inside = false;   ///< output and its gradient as [rows, heads, width]
   bool reciprocal = false;     ///< the weights by the reciprocal of their sum
+  bool guarded = false;        ///< rows of −∞ alone have weights of 0
   LookAlike change = LookAlike::none;
   bool keeps_weights = false;  ///< which are a result, too
 };
@@ -137,11 +144,17 @@ class TrainingGraph {
   void forward() {
     const Value logits = masked(b_.convert(scaled(dot(queries_, keys_, 1, 1)), wide), -1e9);
     const Value greatest = b_.reduce(ReduceKind::max, logits, {rank() + 1});
-    exponentials_ = b_.unary(Op::exp, b_.binary(Op::subtract, logits, repeated(greatest)));
-    sum_ = b_.reduce(ReduceKind::sum, exponentials_, {rank() + 1});
     Dims small = c_.batch;
     small.push_back(c_.rows);
     one_ = b_.filled(wide, small, 1);
+    const auto guarded = [&](Value row, double otherwise) {
+      if (!c_.guarded) return row;
+      const Value lowest = b_.filled(wide, small, -std::numeric_limits<double>::infinity());
+      const Value empty = b_.compare(Comparison::eq, greatest, lowest);
+      return b_.select(empty, b_.filled(wide, small, otherwise), row);
+    };
+    exponentials_ = b_.unary(Op::exp, b_.binary(Op::subtract, logits, repeated(guarded(greatest, 0))));
+    sum_ = guarded(b_.reduce(ReduceKind::sum, exponentials_, {rank() + 1}), 1);
     weights_ = c_.reciprocal ? b_.binary(Op::multiply, exponentials_, repeated(b_.binary(Op::divide, one_, sum_)))
                              : b_.binary(Op::divide, exponentials_, repeated(sum_));
     narrow_weights_ = b_.convert(weights_, c_.dtype);
@@ -182,7 +195,12 @@ class TrainingGraph {
       logits = b_.binary(Op::multiply, logits, exponentials_);
     } else {
       const Value sum = summed(b_.binary(Op::multiply, seen, weights_));
-      logits = b_.binary(Op::multiply, weights_, b_.binary(Op::subtract, gradient, repeated(sum)));
+      if (c_.form == GradientForm::pytorch) {
+        logits = b_.binary(Op::multiply, weights_, b_.binary(Op::subtract, gradient, repeated(sum)));
+      } else {
+        logits = b_.binary(Op::subtract, b_.binary(Op::multiply, gradient, weights_),
+                           b_.binary(Op::multiply, weights_, repeated(sum)));
+      }
     }
     const Value scores = scaled(b_.convert(masked(logits, 0), c_.dtype));
     queries_gradient_ = dot(scores, keys_, 1, 0);
@@ -208,6 +226,8 @@ inline std::vector<TrainingCase> training_cases() {
       {.name = "jax, by the reciprocal", .reciprocal = true},
       {.name = "pytorch", .form = pytorch},
       {.name = "pytorch, by the reciprocal", .form = pytorch, .reciprocal = true},
+      {.name = "aten", .form = aten, .causal = true},
+      {.name = "rows that may be empty", .form = aten, .scale = 0.5, .guarded = true},
       {.name = "bf16 with conversions", .dtype = DType::bf16, .scale = 0.5},
       {.name = "pytorch in bf16", .dtype = DType::bf16, .form = pytorch},
       {.name = "causal", .causal = true},

@@ -1,8 +1,8 @@
 #include <gtest/gtest.h>
 
-#include "graph/passes/attention_gradients.h"
-#include "graph/passes/gradient_sums.h"
-#include "graph/passes/row_products.h"
+#include "graph/passes/attention/attention_gradients.h"
+#include "graph/passes/attention/gradient_sums.h"
+#include "graph/passes/attention/row_products.h"
 #include "graph/simplify.h"
 #include "tests/graph/attention_training.h"
 #include "tests/graph/pass_case.h"
@@ -90,12 +90,15 @@ TEST(PassesAttentionGradients, LookAlikesStay) {
 }
 
 TEST(PassesAttentionGradients, OnlyWhereRoundingMayChange) {
-  Graph graph = training_graph({});
-  PassContext context;
-  context.reassociate = false;
-  const Result<int> changes = simplify_attention_gradients(graph, context);
-  ASSERT_TRUE(changes);
-  EXPECT_EQ(*changes, 0);
+  for (const bool eager : {false, true}) {
+    Graph graph = training_graph({});
+    graph.constraints.eager_precision = eager;
+    PassContext context;
+    context.reassociate = eager;
+    const Result<int> changes = simplify_attention_gradients(graph, context);
+    ASSERT_TRUE(changes);
+    EXPECT_EQ(*changes, 0);
+  }
 }
 
 /// The output is read where its readers have it: heads inside, so that nothing keeps it in another layout.

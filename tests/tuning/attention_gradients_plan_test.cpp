@@ -1,7 +1,7 @@
 // Training steps of bench/models whose attentions are kernels of ours.
 #include <gtest/gtest.h>
 
-#include "graph/passes/attention_gradients.h"
+#include "graph/passes/attention/attention_gradients.h"
 #include "graph/simplify.h"
 #include "import/import.h"
 #include "tuning/programs/program_builder.h"

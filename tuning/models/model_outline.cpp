@@ -28,7 +28,8 @@ class RegionOutline {
       add_site(part_of(Part::Kind::fragment, entries[f], ""), fragment.arguments, fragment.results);
     }
     for (const graph::LibraryCall& call : cut.calls) {
-      std::vector<Value> writes = {call.result, {call.root, 0}};
+      std::vector<Value> writes = call.results();
+      writes.push_back({call.root, 0});
       for (const NodeId id : call.epilogue) writes.push_back({id, 0});
       add_site(part_of(Part::Kind::call, 0, call.description), call.operands, writes);
     }

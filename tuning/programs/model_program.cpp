@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "graph/canonical.h"
-#include "graph/passes/attention_gradients.h"
+#include "graph/passes/attention/attention_gradients.h"
 #include "graph/simplify.h"
 #include "profiler/verify/input_source.h"
 #include "tuning/plans/plan_record.h"
@@ -41,11 +41,7 @@ void give_names(const std::vector<std::string>& names, std::vector<api::ProgramP
 Result<api::Program> outline_program(import::Imported model, const Tuner& tuner, const ProgramRequest& request,
                                      const std::set<Hash128>& left) {
   STITCH_TRY(graph::simplify(model.graph, {.stop = request.stop}));
-  if (tuner.has_products(request.products)) {
-    graph::PassContext context;
-    context.reassociate = !model.graph.constraints.eager_precision;
-    STITCH_TRY(graph::simplify_attention_gradients(model.graph, context));
-  }
+  if (tuner.has_products(request.products)) STITCH_TRY(graph::simplify_attention_gradients(model.graph, {}));
   const auto is_left = [&](const graph::Graph& call) {
     if (left.empty()) return false;
     const auto form = graph::canonicalise(call);

@@ -4,7 +4,7 @@
 
 #include "graph/calls/attention.h"
 #include "graph/graph.h"
-#include "graph/passes/row_products.h"
+#include "graph/passes/attention/row_products.h"
 
 namespace stitch::graph {
 

@@ -1,4 +1,4 @@
-#include "graph/passes/gradient_sums.h"
+#include "graph/passes/attention/gradient_sums.h"
 
 #include <algorithm>
 #include <map>

@@ -14,8 +14,9 @@ namespace stitch::graph {
 /// computed once a row: a division costs ten instructions for every score. So are the weights that the gradient of the
 /// values multiplies; the forward pass keeps its own.
 ///
-/// Changes rounding, so only with `reassociate`. No pass of simplify's list: it follows that list where kernels of ours
-/// may multiply (graph/calls/attention_gradients.h makes calls of what it leaves). Of the graph itself, not of regions.
+/// Changes rounding, so only with `reassociate`, and not of a graph under `eager_precision`. No pass of simplify's
+/// list: it follows that list where kernels of ours may multiply (graph/calls/attention_gradients.h makes calls of what
+/// it leaves). Of the graph itself, not of regions.
 Result<int> simplify_attention_gradients(Graph& graph, const PassContext& context);
 
 }  // namespace stitch::graph

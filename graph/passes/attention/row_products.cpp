@@ -1,4 +1,4 @@
-#include "graph/passes/row_products.h"
+#include "graph/passes/attention/row_products.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,12 +1,12 @@
-#include "graph/passes/attention_gradients.h"
+#include "graph/passes/attention/attention_gradients.h"
 
 #include <algorithm>
 #include <map>
 #include <set>
 
 #include "graph/builder.h"
+#include "graph/passes/attention/gradient_sums.h"
 #include "graph/passes/dead_code.h"
-#include "graph/passes/gradient_sums.h"
 
 namespace stitch::graph {
 namespace {
@@ -179,7 +179,7 @@ class GradientRewriter {
 }  // namespace
 
 Result<int> simplify_attention_gradients(Graph& graph, const PassContext& context) {
-  if (!context.reassociate) return 0;
+  if (!context.reassociate || graph.constraints.eager_precision) return 0;
   const Graph before = graph;
   return GradientRewriter(before).run(graph);
 }
