@@ -135,36 +135,48 @@ class LoopPrinter {
 
 }  // namespace
 
-void print_attention_wgmma(Writer& out, const AttentionProblem& problem, const AttentionShape& shape) {
-  const auto types = [](const kernel::ContractionProblem& of) {
-    return fmt::format("f32.{0}.{0}", to_string(of.left.dtype));
-  };
-  const kernel::ContractionProblem &scores = problem.scores, &product = problem.product;
-  int at = shape.scores.block_columns / 2;
-  out.open("struct ScoreProduct");
+namespace {
+
+std::string types_of_wgmma(const kernel::ContractionProblem& problem) {
+  return fmt::format("f32.{0}.{0}", to_string(problem.left.dtype));
+}
+
+}  // namespace
+
+void print_score_wgmma(Writer& out, std::string_view name, const kernel::ContractionProblem& scores, int columns) {
+  const int at = columns / 2;
+  out.open("struct {}", name);
   for (const bool adds : {false, true}) {
     print_wgmma_function(out, {.name = adds ? "multiply" : "begin",
                                .left = "u64 left",
                                .sum = "f32",
-                               .types = types(scores),
-                               .columns = shape.scores.block_columns,
+                               .types = types_of_wgmma(scores),
+                               .columns = columns,
                                .adds = adds,
                                .operands = fmt::format("%{}, %{}, p, 1, 1, {}, {}", at, at + 1, transposed(scores.left),
                                                        transposed(scores.right)),
                                .inputs = "\"l\"(left)"});
   }
   end_structure(out);
-  out.open("struct WeightedProduct");
-  at = shape.product.block_columns / 2;
+}
+
+void print_weighted_wgmma(Writer& out, std::string_view name, const kernel::ContractionProblem& product, int columns) {
+  const int at = columns / 2;
+  out.open("struct {}", name);
   print_wgmma_function(out, {.name = "multiply",
                              .left = "const u32 (&left)[4]",
                              .sum = "f32",
-                             .types = types(product),
-                             .columns = shape.product.block_columns,
+                             .types = types_of_wgmma(product),
+                             .columns = columns,
                              .operands = fmt::format("{{%{}, %{}, %{}, %{}}}, %{}, p, 1, 1, {}", at, at + 1, at + 2,
                                                      at + 3, at + 4, transposed(product.right)),
                              .inputs = "\"r\"(left[0]), \"r\"(left[1]), \"r\"(left[2]), \"r\"(left[3])"});
   end_structure(out);
+}
+
+void print_attention_wgmma(Writer& out, const AttentionProblem& problem, const AttentionShape& shape) {
+  print_score_wgmma(out, "ScoreProduct", problem.scores, shape.scores.block_columns);
+  print_weighted_wgmma(out, "WeightedProduct", problem.product, shape.product.block_columns);
 }
 
 void print_attention_cores(Writer& out, const AttentionProblem& problem, const AttentionShape& shape) {

@@ -10,6 +10,12 @@
 // What attention by wgmma prints otherwise than the others (codegen/device/warpgroup_attention.cuh).
 namespace stitch::codegen {
 
+/// The structure `name`: the instruction of 64 rows and so many columns of a product of tiles in shared memory, which
+/// begins with it or adds it.
+void print_score_wgmma(Writer& out, std::string_view name, const kernel::ContractionProblem& scores, int columns);
+/// And that of one whose left operand is in registers, which adds it.
+void print_weighted_wgmma(Writer& out, std::string_view name, const kernel::ContractionProblem& product, int columns);
+
 /// The structures `ScoreProduct` and `WeightedProduct`: the instructions of 64 rows, of queries in shared memory and of
 /// weights in registers.
 void print_attention_wgmma(Writer& out, const kernel::AttentionProblem& problem, const kernel::AttentionShape& shape);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "codegen/contraction/attention_warpgroup_text.h"
 #include "codegen/contraction/contraction_epilogue.h"
 #include "codegen/contraction/contraction_text.h"
 #include "codegen/contraction/walk_text.h"
@@ -64,9 +65,13 @@ class ChainPrinter {
       STITCH_ASSIGN(ContractionEpilogues each, print_epilogues(c_.products[r], fmt::format("Epilogue{}", r)));
       epilogues_.push_back(std::move(each));
     }
-    STITCH_ASSIGN(const TileNest nest, chain_nest(c_, s_));
+    TileNest nest;
+    if (!warpgroup()) {
+      STITCH_ASSIGN(nest, chain_nest(c_, s_));
+    }
     add_arguments();
-    print_head(out_, options_, kernel::to_string(c_), kernel::to_string(s_), "chain.cuh");
+    print_head(out_, options_, kernel::to_string(c_), kernel::to_string(s_), "chain.cuh",
+               warpgroup() ? "warpgroup_attention.cuh" : "");
     print_tiles();
     print_cores();
     out_.line("using Rows = End<{}, {}>;", c_.rows(), c_.rows() % s_.block_rows == 0);
@@ -86,6 +91,7 @@ class ChainPrinter {
   }
 
  private:
+  [[nodiscard]] bool warpgroup() const { return is_warpgroup(s_.instruction); }
   [[nodiscard]] bool whole_columns() const { return c_.columns() % s_.block_columns == 0; }
   /// Of a walk that begins behind the first tiles, the prologue's copies may reach beyond the columns.
   [[nodiscard]] bool whole_copies() const { return whole_columns() && !walk_.below; }
@@ -106,7 +112,7 @@ class ChainPrinter {
       const ContractionProblem& score = c_.scores[i];
       const int depth = shape_.scores[i].block_depth;
       print_operand(out_, fmt::format("Row{}", i), score.left, c_.rows(), score.contracted,
-                    {s_.block_rows, depth, shape_.scores[i].left_copy, true, false, c_.rows() % s_.block_rows == 0,
+                    {s_.block_rows, depth, shape_.scores[i].left_copy, true, warpgroup(), c_.rows() % s_.block_rows == 0,
                      score.contracted == depth});
     }
     for (const Walked& each : walked_) {
@@ -116,12 +122,18 @@ class ChainPrinter {
       const bool whole_extent = extent == (each.of_score ? each.depth : each.rows);
       const std::int64_t rows = each.of_score ? along : extent, depth = each.of_score ? extent : c_.columns();
       print_operand(out_, each.name, *each.operand, rows, depth,
-                    {each.rows, each.depth, each.copy, true, false, each.of_score ? whole_copies() : whole_extent,
+                    {each.rows, each.depth, each.copy, true, warpgroup(), each.of_score ? whole_copies() : whole_extent,
                      each.of_score ? whole_extent : whole_copies()});
     }
     for (std::size_t r = 0; r < c_.products.size(); ++r) {
-      if (const int score = c_.shared_operand(r); score >= 0)
+      const int score = c_.shared_operand(r);
+      if (score < 0) continue;
+      if (warpgroup()) {
+        out_.line("using Other{}Tile = PanelTile<{}, {}, {}, {}>;", r, storage_type(c_.products[r].right.dtype),
+                  shape_.products[r].block_columns, s_.block_columns, shape_.scores[score].right_copy);
+      } else {
         out_.line("using Other{}Tile = TurnedTile<Walked{}Tile>;", r, score);
+      }
     }
   }
   /// Of an operand that is a product's alone.
@@ -132,7 +144,24 @@ class ChainPrinter {
     return c_.products.front();
   }
 
+  void print_warpgroup_cores() {
+    for (std::size_t i = 0; i < c_.scores.size(); ++i) {
+      print_score_wgmma(out_, fmt::format("ScoreProduct{}", i), c_.scores[i], s_.block_columns);
+      out_.line("using Scores{0} = WarpgroupScores<ScoreProduct{0}, Row{0}Tile, Walked{0}Tile, {1}, {2}, {3}>;", i,
+                shape_.scores[i].block_depth, s_.warp_rows, s_.block_columns);
+    }
+    for (std::size_t r = 0; r < c_.products.size(); ++r) {
+      const int width = shape_.products[r].block_columns;
+      print_weighted_wgmma(out_, fmt::format("WeightedProduct{}", r), c_.products[r], width);
+      out_.line("using Weights{} = WarpgroupWeights<{}, {}, {}>;", r, storage_type(c_.products[r].left.dtype),
+                s_.warp_rows, s_.block_columns);
+      out_.line("using Product{0} = WarpgroupResults<WeightedProduct{0}, Weights{0}, Other{0}Tile, {1}, {2}>;", r,
+                s_.warp_rows, width);
+    }
+  }
+
   void print_cores() {
+    if (warpgroup()) return print_warpgroup_cores();
     const bool shared = shape_.weight_bytes != 0;
     // A lane has the same columns of all scores.
     int run = kernel::widest_bytes;
@@ -163,7 +192,7 @@ class ChainPrinter {
       out_.close();
       return;
     }
-    out_.line("extern __shared__ __align__(128) unsigned char shared[];");
+    out_.line("extern __shared__ __align__({}) unsigned char shared[];", warpgroup() ? 1024 : 128);
     print_place();
     out_.line("{}", wait);
     print_memory();
@@ -172,12 +201,16 @@ class ChainPrinter {
     out_.blank();
     for (std::size_t i = 0; i < c_.scores.size(); ++i)
       out_.line("copy_tile<Row{0}Tile, {1}>(row_tile{0}, rows{0}, block_row, 0);", i, shape_.threads);
-    out_.line("commit_copies();");
+    if (!warpgroup()) out_.line("commit_copies();");
     out_.line("Weigh::Row of_rows[Scores0::own_rows];");
     out_.line("keep_rows<Rows, Scores0>(of_rows, weigh, batch, block_row + warp_row);");
-    print_nest(
-        out_, nest, [&](const TileStatement& s) { print_copy(nest, s); },
-        [&](const TileStatement& s) { print_compute(nest, s); }, walks_some(walk_) ? "turns" : "");
+    if (warpgroup()) {
+      print_warpgroup_turns();
+    } else {
+      print_nest(
+          out_, nest, [&](const TileStatement& s) { print_copy(nest, s); },
+          [&](const TileStatement& s) { print_compute(nest, s); }, walks_some(walk_) ? "turns" : "");
+    }
     print_end();
     out_.close();
   }
@@ -190,8 +223,15 @@ class ChainPrinter {
     out_.line("const int batch = tile / {}, row_tile = {};", shape_.row_tiles,
               walk_.above ? fmt::format("{} - {}", shape_.row_tiles - 1, number) : number);
     out_.line("const int block_row = row_tile * {};", s_.block_rows);
-    out_.line("const int warp = static_cast<int>(threadIdx.x) / 32;");
-    out_.line("const int warp_row = warp * {};", s_.warp_rows);
+    if (warpgroup()) {
+      // All lanes know that they have the same warp: descriptors are of a warp.
+      out_.line("const int warp = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / 32, 0);");
+      out_.line("const int group_row = warp / {0} * {1}, warp_row = group_row + warp % {0} * 16;",
+                kernel::warpgroup_warps, kernel::warpgroup_warps * s_.warp_rows);
+    } else {
+      out_.line("const int warp = static_cast<int>(threadIdx.x) / 32;");
+      out_.line("const int warp_row = warp * {};", s_.warp_rows);
+    }
     print_walk(out_, walk_, {s_.block_rows, s_.block_columns, "0", std::to_string(shape_.column_tiles)});
     out_.line("const int first_column = first_tile * {};", s_.block_columns);
   }
@@ -210,6 +250,7 @@ class ChainPrinter {
       out_.line("unsigned char* const walked_tiles{} = {};", w, place);
       place = fmt::format("walked_tiles{} + {} * {}Tile::bytes", w, s_.stages, walked_[w].name);
     }
+    if (warpgroup()) return;
     out_.line("unsigned char* const weights = {};",
               shape_.weight_bytes == 0 ? "nullptr"
                                        : fmt::format("{} + warp * {}", place, shape_.weight_bytes / shape_.warps));
@@ -242,13 +283,71 @@ class ChainPrinter {
     }
     out_.line("weigh_scores<Rows, Columns, {}>(weigh, of_rows, batch, block_row + warp_row, first_column + {} * {}{});",
               c_.products.size(), text_of(nest, s.reads[0].tile), s_.block_columns, scores);
+    for_each_product([&](std::size_t r, std::size_t w) {
+      out_.line("Weights{0}::template multiply<{1}>(scores{0}, product{0}, weights, {2});", r,
+                kernel::shape_of(c_.products[r], shape_.products[r]).depth_steps, tile(w));
+    });
+    out_.close();
+  }
+
+  // ---- by wgmma: of the stages one is multiplied while the others are on their way ---------------------------------
+
+  void print_copies(const std::string& tile) {
+    out_.open("if ({} < end)", tile);
+    for (std::size_t w = 0; w < walked_.size(); ++w) {
+      const std::string first = fmt::format("first_column + ({}) * {}", tile, s_.block_columns);
+      out_.line("copy_tile<{}Tile, {}>({}, walked{}, {}, {});", walked_[w].name, shape_.threads, place_of(w, tile), w,
+                walked_[w].of_score ? first : "0", walked_[w].of_score ? "0" : first);
+    }
+    out_.close();
+    out_.line("commit_copies();");
+  }
+  [[nodiscard]] std::string place_of(std::size_t walked, const std::string& tile) const {
+    return fmt::format("walked_tiles{} + ({}) % {} * {}Tile::bytes", walked, tile, s_.stages, walked_[walked].name);
+  }
+  /// Calls `print` with each product's number and with what it multiplies its weights by.
+  template <class Print>
+  void for_each_product(const Print& print) const {
     std::size_t own = c_.scores.size();  // of operands that are a product's alone
     for (std::size_t r = 0; r < c_.products.size(); ++r) {
       const int score = c_.shared_operand(r);
-      const std::size_t w = score >= 0 ? static_cast<std::size_t>(score) : own++;
-      out_.line("Weights{0}::template multiply<{1}>(scores{0}, product{0}, weights, {2});", r,
-                kernel::shape_of(c_.products[r], shape_.products[r]).depth_steps, tile(w));
+      print(r, score >= 0 ? static_cast<std::size_t>(score) : own++);
     }
+  }
+
+  void print_warpgroup_turns() {
+    std::string scores;
+    for (std::size_t i = 0; i < c_.scores.size(); ++i) {
+      out_.line("Scores{0} scores{0};", i);
+      scores += fmt::format(", scores{}", i);
+    }
+    // Zeros that the compiler knows it moves from one sum to the others, also once that is being added to.
+    for (std::size_t r = 0; r < c_.products.size(); ++r) {
+      out_.line("Weights{0} weights{0};", r);
+      out_.line("settle_results(product{});", r);
+    }
+    // Loops whose turns it knows it unrolls, whatever it is told.
+    out_.line("int end = {};", walks_some(walk_) ? "turns" : std::to_string(shape_.column_tiles));
+    out_.line("settle(end);");
+    for (int tile = 0; tile + 1 < s_.stages; ++tile) print_copies(std::to_string(tile));
+    out_.line("#pragma unroll 1");
+    out_.open("for (int j = 0; j < end; ++j)");
+    out_.line("wait_for_groups<{}>();", s_.stages - 2);
+    out_.line("share_with_wgmma();");
+    out_.line("__syncthreads();");
+    for (std::size_t i = 0; i < c_.scores.size(); ++i)
+      out_.line("scores{0}.begin(row_tile{0}, {1}, group_row);", i, place_of(i, "j"));
+    print_copies(fmt::format("j + {}", s_.stages - 1));
+    out_.line("wait_for_products<0>();");
+    for (std::size_t i = 0; i < c_.scores.size(); ++i) out_.line("settle_results(scores{});", i);
+    out_.line("weigh_scores<Rows, Columns, {}>(weigh, of_rows, batch, block_row + warp_row, first_column + j * {}{});",
+              c_.products.size(), s_.block_columns, scores);
+    for (std::size_t r = 0; r < c_.products.size(); ++r) out_.line("weights{0}.take(scores{0});", r);
+    for_each_product([&](std::size_t r, std::size_t w) {
+      out_.line("product{0}.begin(weights{0}, {1});", r, place_of(w, "j"));
+    });
+    out_.line("wait_for_products<0>();");
+    for (std::size_t r = 0; r < c_.products.size(); ++r) out_.line("settle_results(product{});", r);
     out_.close();
   }
 

@@ -14,12 +14,50 @@ using enum ContractionInstruction;
 
 /// Addresses and bounds beside what is multiplied, and what a lane keeps of its rows.
 constexpr int chain_registers = 56, chain_registers_of_cores = 84;
+/// Beside sums and weights of wgmma.
+constexpr int chain_registers_together = 44;
 constexpr int deepest_chain = 256;
+/// Of wgmma: elements of a panel, and of a line that one swizzle covers; rows of four warps; most rows.
+constexpr int panel_of_chain = 64, rows_together = 64, warp_rows_together = 16, most_rows_together = 192;
 
 ContractionSchedule part_of(const ContractionProblem& problem, const ChainSchedule& s, int columns, int depth) {
   ContractionSchedule part = turn_part({s.instruction, s.block_rows, s.warp_rows, s.blocks_per_sm}, columns, depth);
   fit_accesses(problem, part);
   return part;
+}
+
+/// By columns of a result, which panels have 64 of.
+int width_tile(const ContractionProblem& product, const ChainSchedule& s) {
+  const int width = covering(product.columns);
+  const bool panels = is_warpgroup(s.instruction) && contiguity(product.right) == Contiguity::free;
+  return panels ? std::max(panel_of_chain, width) : width;
+}
+
+std::string wrong_panels(const ContractionOperand& operand, int free) {
+  const bool panels = contiguity(operand) == Contiguity::free;
+  return panels && free % panel_of_chain != 0 ? fmt::format("panels of {} elements", free) : "";
+}
+
+std::string wrong_warpgroups(const ProductChain& chain, const ChainSchedule& s) {
+  if (s.warp_rows != warp_rows_together || s.block_rows % rows_together != 0 || s.block_rows > most_rows_together)
+    return fmt::format("{} rows of wgmma, {} of a warp", s.block_rows, s.warp_rows);
+  if (s.block_columns < 2 * least_tile || s.block_columns > 256) return fmt::format("{} columns by wgmma", s.block_columns);
+  if (s.stages < 2) return "1 stage: one is multiplied, one on its way";
+  std::string wrong;
+  for (const ContractionProblem& score : chain.scores) {
+    if (wrong.empty()) wrong = wrong_panels(score.left, s.block_rows);
+    if (wrong.empty()) wrong = wrong_panels(score.right, s.block_columns);
+  }
+  for (std::size_t r = 0; r < chain.products.size(); ++r) {
+    if (wrong.empty()) wrong = wrong_panels(chain.products[r].right, width_tile(chain.products[r], s));
+    const int score = chain.shared_operand(r);
+    if (!wrong.empty() || score < 0) continue;
+    // Lines of one score's depth, of 64 elements or parts of such, are the other product's panels.
+    const bool lines = contiguity(chain.scores[score].right) == Contiguity::contracted;
+    if (!lines || covering(chain.scores[score].contracted) < panel_of_chain)
+      wrong = fmt::format("a depth of {}, of which both products take a tile", chain.scores[score].contracted);
+  }
+  return wrong;
 }
 
 std::string wrong_tiles(const ProductChain& chain, const ChainSchedule& s) {
@@ -30,9 +68,11 @@ std::string wrong_tiles(const ProductChain& chain, const ChainSchedule& s) {
   for (const ContractionProblem& product : chain.products) {
     if (product.columns > deepest_chain || product.columns == 0) return fmt::format("a width of {}", product.columns);
   }
-  for (const int value : {s.block_rows, s.block_columns, s.warp_rows}) {
+  for (const int value : {s.block_columns, s.warp_rows}) {
     if (!is_tile_extent(value)) return fmt::format("tiles of {}", value);
   }
+  if (is_warpgroup(s.instruction)) return wrong_warpgroups(chain, s);
+  if (!is_tile_extent(s.block_rows)) return fmt::format("tiles of {}", s.block_rows);
   return s.block_rows % s.warp_rows == 0 ? "" : fmt::format("warps of {} of {} rows", s.warp_rows, s.block_rows);
 }
 
@@ -83,7 +123,7 @@ ChainShape shape_of(const ProductChain& chain, const ChainSchedule& s) {
   }
   for (std::size_t r = 0; r < chain.products.size(); ++r) {
     const ContractionProblem& product = chain.products[r];
-    const int width = covering(product.columns);
+    const int width = width_tile(product, s);
     const ContractionSchedule& part = shape.products.emplace_back(part_of(product, s, width, s.block_columns));
     shape.other_bytes.push_back(chain.shared_operand(r) >= 0 ? 0 : tile_bytes(product.right, width, s.block_columns));
     shape.stage_bytes += shape.other_bytes.back();
@@ -95,9 +135,17 @@ ChainShape shape_of(const ProductChain& chain, const ChainSchedule& s) {
     }
   }
   shape.shared_bytes = std::max(rows + s.stages * shape.stage_bytes + shape.weight_bytes, strips);
-  // Loads of fragments and products of mma are straight code, of which the compiler keeps few alive.
-  if (!cores) fragments = std::min(fragments, 32);
-  shape.registers = sums + fragments + (cores ? chain_registers_of_cores : chain_registers);
+  // Loads of fragments and products of mma are straight code, of which the compiler keeps few alive; of wgmma weights
+  // are operands in registers.
+  if (is_warpgroup(s.instruction)) {
+    fragments = static_cast<int>(chain.products.size()) * s.warp_rows * s.block_columns / 64;
+  } else if (!cores) {
+    fragments = std::min(fragments, 32);
+  }
+  shape.registers = sums + fragments +
+                    (cores                         ? chain_registers_of_cores
+                     : is_warpgroup(s.instruction) ? chain_registers_together
+                                                   : chain_registers);
   return shape;
 }
 
@@ -120,13 +168,13 @@ KeyTiles tiles_of(const KeyWalk& walk, std::int64_t row_tile, const ChainSchedul
 Status check_legality(const ProductChain& chain, const ChainSchedule& s, const DeviceSpec& device) {
   if (const std::string wrong = wrong_tiles(chain, s); !wrong.empty())
     return make_error(ErrorKind::constraint, "chain: {}", wrong);
-  if (is_warpgroup(s.instruction)) return make_error(ErrorKind::constraint, "chain: {}", to_string(s.instruction));
   const ChainShape shape = shape_of(chain, s);
   for (std::size_t i = 0; i < chain.scores.size(); ++i)
     STITCH_TRY(check_turn_part(chain.scores[i], shape.scores[i], device));
   for (std::size_t r = 0; r < chain.products.size(); ++r)
     STITCH_TRY(check_turn_part(chain.products[r], shape.products[r], device));
-  if (s.stages < 1 || s.stages > std::max<std::int64_t>(1, shape.column_tiles))
+  const std::int64_t most_stages = std::max<std::int64_t>(is_warpgroup(s.instruction) ? 2 : 1, shape.column_tiles);
+  if (s.stages < 1 || s.stages > most_stages)
     return make_error(ErrorKind::constraint, "chain: {} stages of a loop of {} turns", s.stages, shape.column_tiles);
   if (shape.threads > device.max_threads_per_block || shape.threads * s.blocks_per_sm > device.threads_per_sm)
     return make_error(ErrorKind::constraint, "chain: {} blocks of {} threads", s.blocks_per_sm, shape.threads);
@@ -155,6 +203,14 @@ Result<ContractionInstruction> instruction_for(const ProductChain& chain, const 
   if (same && (*common == cuda_core || *common == mma_m16n8k16)) return *common;
   if (splits) return cuda_core;
   return make_error(ErrorKind::unsupported, "the dots of a chain multiply by different instructions");
+}
+
+std::optional<ContractionInstruction> warpgroup_instruction_for(const ProductChain& chain, const DeviceSpec& device) {
+  const auto is_together = [&](const ContractionProblem& part) {
+    return warpgroup_instruction_for(part, device) == wgmma_m64k16;
+  };
+  const bool all = std::ranges::all_of(chain.scores, is_together) && std::ranges::all_of(chain.products, is_together);
+  return all ? std::optional(wgmma_m64k16) : std::nullopt;
 }
 
 Result<ChainSchedule> default_schedule(const ProductChain& chain, const DeviceSpec& device) {

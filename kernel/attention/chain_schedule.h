@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,14 +19,16 @@
 //
 // A block has `block_rows` rows of the left operands in shared memory and walks the columns `block_columns` at a time;
 // a warp has `warp_rows` whole rows, so that what its scores make are its own left operands of the second products: in
-// registers, where an instruction's results lie as its operands do (mma), or through shared memory of the warp. Tiles
-// of what is walked have `stages` in shared memory (kernel/pipeline).
+// registers, where an instruction's results lie as its operands do (mma, wgmma), or through shared memory of the warp.
+// Tiles of what is walked have `stages` in shared memory (kernel/pipeline). By wgmma four warps have 64 rows, and read
+// what is walked from shared memory by themselves, one tile from both sides: lines along the depth of a score are
+// panels along the width of a product.
 
 namespace stitch::kernel {
 
 struct ChainSchedule {
   ContractionInstruction instruction = ContractionInstruction::cuda_core;
-  int block_rows = 64, block_columns = 64;  ///< powers of two
+  int block_rows = 64, block_columns = 64;  ///< powers of two; rows of wgmma: any multiple of 64
   int warp_rows = 16;                       ///< divides block_rows
   int stages = 2;                           ///< tiles in shared memory of what is walked; 1: load, wait, multiply
   int blocks_per_sm = 1;                    ///< what registers are kept within
@@ -64,6 +67,9 @@ Status check_legality(const ProductChain& chain, const ChainSchedule& schedule, 
 
 /// What multiplies in all products. Error: unsupported (no instruction takes all types).
 Result<ContractionInstruction> instruction_for(const ProductChain& chain, const DeviceSpec& device);
+
+/// That of four warps together, where the device has one for all products.
+std::optional<ContractionInstruction> warpgroup_instruction_for(const ProductChain& chain, const DeviceSpec& device);
 
 /// A legal schedule that asks for little. Errors: those of instruction_for; constraint (none is legal).
 Result<ChainSchedule> default_schedule(const ProductChain& chain, const DeviceSpec& device);

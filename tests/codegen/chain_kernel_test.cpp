@@ -103,6 +103,56 @@ TEST_P(ChainEmulated, IsRight) {
 
 INSTANTIATE_TEST_SUITE_P(Of, ChainEmulated, testing::ValuesIn(cases), [](const auto& each) { return each.param.name; });
 
+/// The first of some small schedules by wgmma that is legal; nothing: none is.
+std::optional<ChainSchedule> warpgroup_schedule(const ProductChain& chain, int rows, int stages) {
+  const DeviceSpec h100 = *find_device("h100");
+  const auto instruction = kernel::warpgroup_instruction_for(chain, h100);
+  if (!instruction) return std::nullopt;
+  for (const int columns : {32, 64, 128}) {
+    const ChainSchedule s{*instruction, rows, columns, 16, stages, 1};
+    if (kernel::check_legality(chain, s, h100)) return s;
+  }
+  return std::nullopt;
+}
+
+TEST(WarpgroupChainEmulated, AreRight) {
+  int made = 0;
+  for (const ChainCase& each : cases) {
+    for (const auto& [rows, stages] : {std::pair{64, 2}, std::pair{128, 2}, std::pair{64, 3}}) {
+      const ProductChain chain = chain_of(each);
+      const auto schedule = warpgroup_schedule(chain, rows, stages);
+      if (!schedule) continue;
+      SCOPED_TRACE(each.name + " " + to_string(chain) + "\n" + to_string(*schedule));
+      const KernelCase kernel = case_of(chain, *schedule);
+      EXPECT_THAT(kernel.kernel.source, testing::HasSubstr("wgmma.mma_async"));
+      expect_right(kernel, inputs_of(*kernel.graph));
+      ++made;
+    }
+  }
+  EXPECT_GE(made, 20);
+}
+
+/// Without one of its waits the loop reads what is not there yet, or overwrites what others still read.
+TEST(WarpgroupChainEmulated, EveryWaitIsNeeded) {
+  const ProductChain chain = chain_of({"", Kind::keys_and_values, {1}, 256, 128, 64, 64, DType::bf16});
+  const auto schedule = warpgroup_schedule(chain, 128, 2);
+  ASSERT_TRUE(schedule);
+  const KernelCase each = case_of(chain, *schedule);
+  const std::vector<Bytes> inputs = inputs_of(*each.graph);
+  EXPECT_THAT(launch(each, inputs).findings, testing::IsEmpty());
+  const std::size_t loop = each.kernel.source.find("for (int j = 0");
+  std::size_t from = loop;
+  for (const std::string wait :
+       {"wait_for_groups<0>();", "__syncthreads();", "wait_for_products<0>();", "wait_for_products<0>();"}) {
+    KernelCase without = each;
+    const std::size_t at = without.kernel.source.find(wait, from);
+    ASSERT_NE(at, std::string::npos);
+    without.kernel.source.replace(at, wait.size(), "");
+    EXPECT_THAT(launch(without, inputs).findings, testing::Not(testing::IsEmpty())) << wait;
+    if (wait.starts_with("wait_for_products")) from = at + wait.size();
+  }
+}
+
 /// Tiles, warps and stages that the default schedule does not have.
 struct Tiles {
   int rows, columns, warp_rows, stages;
@@ -209,6 +259,11 @@ TEST(ChainKernelEmulated, RandomChainsAreRight) {
     drawn.block_rows = among(tiles);
     drawn.block_columns = among(tiles);
     drawn.warp_rows = among(warps);
+    const auto together = kernel::warpgroup_instruction_for(chain, *find_device("h100"));
+    if (together && maybe()) {
+      constexpr int rows[] = {64, 128, 192}, columns[] = {32, 64, 128};
+      drawn = {*together, among(rows), among(columns), 16, 2 + static_cast<int>(random.below(2)), 1};
+    }
     if (kernel::check_legality(chain, drawn, *find_device("h100"))) schedule = drawn;
     SCOPED_TRACE(fmt::format("{}: {} causal {} bias {} group {}\n{}", i, to_string(chain), c.causal, c.bias, c.group,
                              to_string(schedule)));
