@@ -37,6 +37,7 @@ struct TrainingCase {
   std::int64_t group = 1;      ///< heads that share keys and values
   bool weights_right = false;  ///< the second product has values on its left, and the output its width first
   bool heads_inside = false;   ///< output and its gradient as [rows, heads, width]
+  bool late = false;           ///< where that is written behind the gradients
   bool reciprocal = false;     ///< the weights by the reciprocal of their sum
   bool guarded = false;        ///< rows of −∞ alone have weights of 0
   LookAlike change = LookAlike::none;
@@ -59,6 +60,7 @@ class TrainingGraph {
     output_gradient_ = c_.heads_inside ? b_.transpose(given, heads_order()) : given;
     forward();
     backward();
+    if (c_.late) store_output();
     std::vector<Value> results = {stored_output_, queries_gradient_, ungrouped(keys_gradient_),
                                   ungrouped(values_gradient_)};
     if (c_.keeps_weights) results.push_back(narrow_weights_);
@@ -141,6 +143,8 @@ class TrainingGraph {
     return b_.binary(Op::multiply, scores, b_.filled(c_.dtype, square(), c_.scale));
   }
 
+  void store_output() { stored_output_ = c_.heads_inside ? b_.transpose(output_, heads_order()) : output_; }
+
   void forward() {
     const Value logits = masked(b_.convert(scaled(dot(queries_, keys_, 1, 1)), wide), -1e9);
     const Value greatest = b_.reduce(ReduceKind::max, logits, {rank() + 1});
@@ -159,7 +163,7 @@ class TrainingGraph {
                              : b_.binary(Op::divide, exponentials_, repeated(sum_));
     narrow_weights_ = b_.convert(weights_, c_.dtype);
     output_ = c_.weights_right ? dot(values_, narrow_weights_, 0, 1) : dot(narrow_weights_, values_, 1, 0);
-    stored_output_ = c_.heads_inside ? b_.transpose(output_, heads_order()) : output_;
+    if (!c_.late) store_output();
   }
 
   /// The values that the gradient of the weights is made with.
@@ -190,7 +194,9 @@ class TrainingGraph {
     if (c_.form == GradientForm::jax) {
       const Value square = b_.binary(Op::multiply, sum_, sum_);
       const Value inverse = repeated(b_.binary(Op::divide, one_, square));
-      const Value sum = summed(b_.binary(Op::multiply, b_.binary(Op::multiply, seen, inverse), exponentials));
+      // Over the rows a sum's factor would vary.
+      const Value factor = c_.change == LookAlike::sum_of_rows ? seen : b_.binary(Op::multiply, seen, inverse);
+      const Value sum = summed(b_.binary(Op::multiply, factor, exponentials));
       logits = b_.binary(Op::add, b_.binary(Op::divide, gradient, repeated(sum_)), repeated(b_.unary(Op::negate, sum)));
       logits = b_.binary(Op::multiply, logits, exponentials_);
     } else {
@@ -235,6 +241,7 @@ inline std::vector<TrainingCase> training_cases() {
       {.name = "shared heads", .batch = {2, 4}, .causal = true, .scale = 0.5, .group = 2},
       {.name = "weights on the right", .weights_right = true},
       {.name = "heads inside", .form = pytorch, .scale = 0.5, .heads_inside = true},
+      {.name = "heads inside, as it is written last", .heads_inside = true, .late = true},
       {.name = "one batch dimension", .batch = {3}},
       {.name = "as many rows as keys and width", .rows = 6, .keys = 6, .depth = 6, .width = 6, .heads_inside = true},
   };

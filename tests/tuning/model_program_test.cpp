@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "graph/builder.h"
+#include "tests/graph/attention_training.h"
 #include "tests/kernel/attention_graph.h"
 #include "tests/tuning/breaking_device.h"
 
@@ -91,6 +92,21 @@ TEST_F(ModelProgramEmulated, TakesAnAttentionWithoutAPlanApart) {
   EXPECT_EQ(apart->regions[0].steps.size(), 3U) << "two products and the softmax between them";
   EXPECT_TRUE(apart->calls.empty());
   EXPECT_EQ(planned(*apart), 3U);
+}
+
+/// Whichever of its products are one kernel: everything has a plan, also where none with exponentials can be made.
+TEST_F(ModelProgramEmulated, TrainsAnAttention) {
+  import::Imported model;
+  model.graph = graph::testing::training_graph(
+      {.name = "trained", .batch = {2}, .rows = 24, .keys = 40, .depth = 16, .width = 16, .causal = true});
+  for (const bool breaks : {false, true}) {
+    device_.breaks = [=](const std::string& ptx) { return breaks && is_product_text(ptx) && has_exponential(ptx); };
+    const auto program = made(model);
+    ASSERT_TRUE(program) << program.error().message;
+    EXPECT_EQ(program->results.size(), 4U);
+    EXPECT_EQ(planned(*program), program->fragments.size());
+    for (const api::ProgramCall& call : program->calls) EXPECT_EQ(call.graph.results().size(), 1U) << call.description;
+  }
 }
 
 }  // namespace

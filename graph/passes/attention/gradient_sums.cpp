@@ -210,7 +210,6 @@ class SumFinder {
       const std::size_t batch = gradient->batch.size();
       const std::int64_t rows = made[batch + side], keys = made[batch + 1 - side];
       made.resize(batch);
-      if (rows != output.rows || keys != output.keys) continue;
       const Dims of_values = values->labels(made, keys, width);
       if (!are_same(graph_, values->value, of_values, output.attention.values, output.values)) continue;
       labels = gradient->labels(made, rows, width);
