@@ -162,20 +162,8 @@ class AttentionPricing {
            product_shared(p_.product, shape_.product, cores()) +
            (cores() ? static_cast<double>(shape_.weight_bytes) / d_.shared_bytes_per_clock : 0);
   }
-  /// What warps read of a product's operands.
   [[nodiscard]] double product_shared(const ContractionProblem& p, const ContractionSchedule& s, bool with_left) const {
-    if (together()) {
-      const double left = with_left ? graph::byte_size(p.left.dtype) : 0, right = graph::byte_size(p.right.dtype);
-      // Every 64 rows read what they share with others by themselves.
-      const double read = groups() * s_.warp_rows / 16 * (64 * left + s.warp_columns * right) * s.block_depth;
-      return read / d_.shared_bytes_per_clock;
-    }
     return turn_shared_cycles(p, s, shape_.warps, with_left, d_);
-  }
-  [[nodiscard]] double product_instructions(const ContractionProblem& p, const ContractionSchedule& s) const {
-    if (!together()) return turn_instructions(p, s);
-    const kernel::InstructionInfo& instruction = info(s_.instruction);
-    return 2.0 * s.block_depth / instruction.depth * s.warp_rows / instruction.rows;  // with its descriptor
   }
   /// A warp's instructions between the products, and around them.
   [[nodiscard]] double softmax_instructions() const {
@@ -191,7 +179,7 @@ class AttentionPricing {
   }
   [[nodiscard]] double issue_cycles() const {
     return shape_.warps *
-           (product_instructions(p_.scores, shape_.scores) + product_instructions(p_.product, shape_.product) +
+           (turn_instructions(p_.scores, shape_.scores) + turn_instructions(p_.product, shape_.product) +
             softmax_instructions() + copies()) /
            schedulers;
   }

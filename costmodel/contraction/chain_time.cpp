@@ -23,6 +23,10 @@ using kernel::ProductChain;
 /// 16 × 64 scores a warp 590 and 742 a turn, of which 96 and 128 multiply.
 constexpr double weight_operator = 1.1, weight_exponential = 2, weight_conversion = 0.5, turn_walk = 70;
 constexpr double column_value = 2;
+/// By wgmma, of a weight: attention's take that much more time than their count, since they wait for one another and for
+/// registers that are being multiplied; and cycles until a product's first results are there behind its fence and
+/// barrier. Those of attention, measured on an H100 (attention_time.cpp); of chains guesses.
+constexpr double together_share = 1.6, together_turn_cycles = 400;
 /// Lanes of a warp that have different columns: of mma, of CUDA cores.
 constexpr double column_lanes = 4, column_lanes_of_cores = 8;
 
@@ -69,6 +73,7 @@ class ChainPricing {
     return std::min(k_.alone_bytes_per_clock, tile_bandwidth(d_) / d_.clock_hz / busy_sms_);
   }
   [[nodiscard]] bool cores() const { return s_.instruction == kernel::ContractionInstruction::cuda_core; }
+  [[nodiscard]] bool together() const { return is_warpgroup(s_.instruction); }
   template <class Of>
   [[nodiscard]] double of_products(const Of& of) const {
     double all = 0;
@@ -182,7 +187,9 @@ class ChainPricing {
   /// A warp's instructions between the products, and around them.
   [[nodiscard]] double weight_instructions() const {
     const double columns = s_.block_columns / (cores() ? column_lanes_of_cores : column_lanes);
-    return s_.warp_rows * s_.block_columns / 32.0 * instructions_ + columns * column_values_ * column_value + turn_walk;
+    const double weights =
+        s_.warp_rows * s_.block_columns / 32.0 * instructions_ + columns * column_values_ * column_value;
+    return weights * (together() ? together_share : 1) + turn_walk;
   }
   [[nodiscard]] double copies() const {
     double all = 0;
@@ -202,11 +209,21 @@ class ChainPricing {
   /// What `x` blocks of an SM do in a turn, cycles: units that are busy, or what one warp does one after the other.
   [[nodiscard]] double use_cycles(double x) const {
     const double busy = x * norm_of({multiply_cycles(), special_cycles(), shared_cycles(), issue_cycles()});
+    if (together()) return use_together(x, busy);
     const double alone = static_cast<double>(schedulers) / shape_.warps;  // a warp's share, at its scheduler's rate
     const double looked_up = column_values_ > 0 ? d_.l2_latency : 0;
     const double chain =
         alone * (multiply_cycles() + special_cycles()) + weight_instructions() + 4 * d_.shared_latency + looked_up;
     return std::max(busy, chain);
+  }
+  /// Warpgroups begin a turn together: nobody has weights to make before the first has its scores, and nobody
+  /// multiplies behind the last ones; other blocks fill that (guess, as of attention).
+  [[nodiscard]] double use_together(double x, double busy) const {
+    const double groups = static_cast<double>(shape_.warps) / kernel::warpgroup_warps;
+    const double looked_up = column_values_ > 0 ? d_.l2_latency : 0;
+    const double idle = together_turn_cycles + multiply_cycles() / groups;
+    const double weights = std::max(weight_instructions(), special_cycles() / groups) + 3 * d_.shared_latency + looked_up;
+    return std::max(busy + idle / x, idle + weights);
   }
   [[nodiscard]] double transfer_cycles(double x) const { return x * stage_bytes() / l2_rate_of_sm(); }
   [[nodiscard]] double load_cycles(double x) const { return load_latency(d_, found_in_l2_) + transfer_cycles(x); }

@@ -16,6 +16,12 @@ double turn_shared_cycles(const kernel::ContractionProblem& problem, const kerne
                           bool with_left, const DeviceSpec& device) {
   const double left = with_left ? graph::byte_size(problem.left.dtype) : 0,
                right = graph::byte_size(problem.right.dtype);
+  if (is_warpgroup(part.instruction)) {
+    // Every 64 rows read what they share with others by themselves.
+    const double groups = static_cast<double>(warps) / kernel::warpgroup_warps;
+    const double read = groups * part.warp_rows / 16 * (64 * left + part.warp_columns * right) * part.block_depth;
+    return read / device.shared_bytes_per_clock;
+  }
   if (is_cores(part)) {
     return warps * part.block_depth *
            (core_load_cycles(part.thread_rows, left) + core_load_cycles(part.thread_columns, right));
@@ -30,6 +36,7 @@ double turn_instructions(const kernel::ContractionProblem& problem, const kernel
   }
   const kernel::InstructionInfo& instruction = info(part.instruction);
   const double steps = depth / instruction.depth;
+  if (is_warpgroup(part.instruction)) return 2 * steps * part.warp_rows / instruction.rows;  // with its descriptor
   const double products = part.warp_rows / instruction.rows * (part.warp_columns / instruction.columns);
   return steps * (products + (part.warp_rows + part.warp_columns) / 16.0) + kernel::shape_of(problem, part).depth_steps;
 }

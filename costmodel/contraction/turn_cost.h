@@ -4,7 +4,7 @@
 #include "kernel/contraction/contraction_schedule.h"
 
 // What one product costs in a turn of a kernel that has several (attention_time.h, chain_time.h), by warps that each
-// have whole rows: mma.sync and CUDA cores. `part`: the product as a contraction of whole tiles.
+// have whole rows. `part`: the product as a contraction of whole tiles.
 namespace stitch::costmodel {
 
 /// Cycles of shared memory for what `warps` read of its operands. `with_left`: weights in registers are no load.
