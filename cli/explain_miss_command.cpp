@@ -102,6 +102,7 @@ std::string text_of(const Finding& finding) {
 
 Result<ExitCode> explain_miss(const MissOptions& options) {
   const bool remote = !options.server.empty();
+  if (!remote) STITCH_TRY(check_database(options.database, RealFileSystem()));
   STITCH_ASSIGN(const auto session, Session::open(options.common, {}, {remote ? "" : options.database}));
   std::unique_ptr<client::Client> server;
   if (remote) {

@@ -104,7 +104,9 @@ Result<StartupReport> measure_startup(const StartupOptions& options) {
   STITCH_ASSIGN(const std::string bytes, files.read(options.model));
   const bool package = api::looks_like_package(bytes);
   if (!package && options.server.empty())
-    return make_error(ErrorKind::invalid_argument, "{}: a model; --server is wanted", options.model.string());
+    return make_error(ErrorKind::invalid_argument,
+                      "{}: a model: --server is wanted, the stitchd that tuned it (or a package instead)",
+                      options.model.string());
   StartupReport report;
   report.model = options.model.filename().string();
   report.from = package ? "a package" : options.server;
