@@ -152,7 +152,7 @@ api::LookupRequest request_for(const graph::Graph& fragment, const FetchOptions&
 }
 
 Result<api::LookupAnswer> Client::fetch(const graph::Graph& fragment, const FetchOptions& options) {
-  trace::Phase phase("fetch", {{"name", options.name}});
+  trace::Phase phase("fetch", {{"name", name_in_trace(fragment, options.name)}});
   Result<api::LookupAnswer> answer = fetched(fragment, options);
   note_answer(phase, answer);
   return answer;

@@ -45,6 +45,18 @@ void note_answer(trace::Phase& phase, const Result<api::LookupAnswer>& answer) {
   phase.add({"launches", answer->plan->launches.size()});
 }
 
+std::string name_in_trace(const graph::Graph& fragment, const std::string& name) {
+  if (!trace::enabled() || !name.empty()) return name;
+  constexpr int most = 3;
+  std::string text;
+  int operators = 0;
+  for (const graph::Node& node : fragment.nodes()) {
+    if (node.op == graph::Op::parameter || node.op == graph::Op::constant) continue;
+    if (++operators <= most) text += fmt::format("{}{}", text.empty() ? "" : ", ", to_string(node.op));
+  }
+  return operators <= most ? text : fmt::format("{} and {} more", text, operators - most);
+}
+
 void trace_plans(const api::Program& program, std::string_view source) {
   if (!trace::enabled()) return;
   for (const api::ProgramFragment& fragment : program.fragments) {

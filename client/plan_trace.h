@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "api/program_document.h"
@@ -13,6 +14,9 @@ namespace stitch::client {
 
 /// Adds to the phase of a look-up whether it was a hit, which plan came of it, and of a miss why.
 void note_answer(trace::Phase& phase, const Result<api::LookupAnswer>& answer);
+
+/// What a fragment is called in a trace: its name, or its first operators where it has none; "" where nobody traces.
+std::string name_in_trace(const graph::Graph& fragment, const std::string& name);
 
 /// An event per fragment of a program that has a plan; `source`: where it is from, "store", "file", or "made" (here,
 /// which is no hit).

@@ -70,10 +70,11 @@ std::string to_table(const std::vector<ProcessTrace>& traces) {
   std::string text;
   for (const ProcessTrace& trace : traces) {
     const TraceSummary summary = summary_of(trace);
-    text += fmt::format(
-        "{}: {:.3f} s{}{}\n  {} hits, {} misses, {} made here, {} swaps\n", trace.title(),
-        static_cast<double>(trace.ended_us - trace.began_us) / 1e6, trace.ended ? "" : ", killed or still running",
-        trace.cut ? "; its last line is cut and was skipped" : "", summary.hits, summary.misses, summary.made, summary.swaps);
+    text += fmt::format("{}: {:.3f} s{}{}\n  {} hits, {} misses, {} made here, {} swaps\n", trace.title(),
+                        static_cast<double>(trace.ended_us - trace.began_us) / 1e6,
+                        trace.ended ? "" : ", killed or still running",
+                        trace.cut ? "; its last line is cut and was skipped" : "", summary.hits, summary.misses,
+                        summary.made, summary.swaps);
     for (const PhaseTotal& phase : summary.phases) {
       text += fmt::format("  {:<20}{:>6} x{:>12.3f} ms, longest {:.3f} ms{}\n", phase.name, phase.count,
                           phase.total_us / 1e3, phase.longest_us / 1e3,

@@ -82,7 +82,8 @@ class Axis {
           "told</title></line>",
           middle, bottom, duration(static_cast<double>(parts_[i + 1].from - parts_[i].to)));
     }
-    return svg;
+    return svg + fmt::format("<text class=\"soft\" x=\"{:.1f}\" y=\"10\">{}</text>", end(),
+                             duration(static_cast<double>(parts_.back().to - first)));
   }
 
  private:

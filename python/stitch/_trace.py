@@ -45,4 +45,4 @@ def phase(name: str, **fields):
 
 
 def _members(fields: dict) -> str:
-    return json.dumps(fields, default=str)[1:-1]
+    return json.dumps(fields, default=str, separators=(",", ":"))[1:-1]

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "graph/builder.h"
 #include "tests/base/test_folder.h"
 #include "tests/base/test_variable.h"
 
@@ -75,6 +76,21 @@ TEST_F(PlanTrace, AHitTellsItsPlanAndAMissWhy) {
   told = noted_of(make_error(ErrorKind::timeout, "no plan within 10 ms"), all);
   EXPECT_EQ(told["hit"], false);
   EXPECT_EQ(told["reason"], "no plan within 10 ms");
+}
+
+TEST_F(PlanTrace, AFragmentWithoutANameIsCalledByItsOperators) {
+  const auto chain = [](const std::vector<graph::Op>& operators) {
+    graph::Builder b;
+    graph::Value x = b.parameter(graph::DType::f32, {8});
+    for (const graph::Op op : operators) x = b.unary(op, x);
+    return *b.finish({x});
+  };
+  using enum graph::Op;
+  EXPECT_EQ(name_in_trace(chain({tanh, exp}), ""), "tanh, exp");
+  EXPECT_EQ(name_in_trace(chain({tanh, exp, tanh, exp, exp}), ""), "tanh, exp, tanh and 2 more");
+  EXPECT_EQ(name_in_trace(chain({tanh}), "mine"), "mine");
+  const TestVariable off("STITCH_TRACE", "");
+  EXPECT_EQ(name_in_trace(chain({tanh}), ""), "");
 }
 
 TEST_F(PlanTrace, FragmentsOfAProgramAreToldOnceEach) {
