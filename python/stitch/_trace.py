@@ -19,20 +19,20 @@ def now() -> int:
     return time.monotonic_ns() // 1000
 
 
-def event(name: str, **fields) -> None:
+def event(name: str, /, **fields) -> None:
     """Something that took place. `fields`: text, numbers, truth values; never contents of arrays."""
     if enabled():
         _native.trace(name, _members(fields))
 
 
-def since(name: str, began: int, **fields) -> None:
+def since(name: str, began: int, /, **fields) -> None:
     """A stretch of work that began at `began` (of `now`) and ends now."""
     if enabled():
         _native.trace(name, _members(fields), began)
 
 
 @contextlib.contextmanager
-def phase(name: str, **fields):
+def phase(name: str, /, **fields):
     """A stretch of work; an exception that ends it is noted. What is put into the dictionary that it gives is told too."""
     began = now()
     try:

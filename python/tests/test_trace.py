@@ -103,8 +103,10 @@ def test_a_forked_child_has_a_file_of_its_own(traces):
     assert len(named(traces, "child")) == 1
 
 
-def test_ranks_are_told_by_the_environment(traces):
+def test_ranks_are_told_by_the_environment(tmp_path):
+    traces = tmp_path / "traces"
     script = f"import stitch; stitch.plan({TANH!r})"
+    stitch.plan(TANH)
     for rank in ("0", "1"):
         assert run(script, traces, RANK=rank).returncode == 0
     processes = told(traces)
@@ -170,8 +172,9 @@ def test_jax_tells_what_it_captured_and_what_fell_back(traces):
     assert fallback["to"] == "XLA" and "only on the emulated device" in fallback["reason"]
 
 
-def test_torch_tells_every_phase(traces):
+def test_torch_tells_every_phase(tmp_path):
     pytest.importorskip("torch")
+    traces = tmp_path / "traces"
     script = """
 import torch, stitch.torch
 model = torch.nn.Sequential(torch.nn.Linear(24, 24), torch.nn.GELU(), torch.nn.LayerNorm(24))
