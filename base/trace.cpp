@@ -82,6 +82,11 @@ std::string host() {
   return ::gethostname(name, sizeof name - 1) == 0 ? name : "";
 }
 
+void warn(const std::string& path, int code) {
+  std::fprintf(stderr, "stitch: %s: cannot write %s: %s; what follows is not traced\n", variable, path.c_str(),
+               std::strerror(code));
+}
+
 /// This process's file in one folder. Never freed: threads may be writing at any time.
 class File {
  public:
@@ -89,20 +94,24 @@ class File {
   File(std::string_view folder, const File* before) : folder_(folder), process_(::getpid()), before_(before) { open(); }
   /// Whether it is the one of this process and this folder.
   [[nodiscard]] bool is_for(std::string_view folder) const { return folder_ == folder && process_ == ::getpid(); }
-  /// Nobody has written to it yet, and nobody will.
+  /// Nobody but itself has written to it, and nobody will.
   void discard();
   void write(std::string_view name, std::int64_t at_us, std::int64_t took_us, std::string_view members);
-  void write_beginning();
+  /// Says so where it could not be begun.
+  void say_why_none() const;
 
  private:
   void open();
-  void give_up(int code);
+  [[nodiscard]] std::string line(std::string_view name, std::int64_t at_us, std::int64_t took_us,
+                                 std::string_view members) const;
+  [[nodiscard]] std::string beginning() const;
+  int append(std::string_view line);
 
   const std::string folder_;
   const pid_t process_;
   [[maybe_unused]] const File* const before_;
   std::string path_;
-  int why_none_ = 0;                             ///< the operating system's reason
+  int why_none_ = 0;                             ///< the operating system's reason; 0: it was begun
   std::int64_t wall_us_ = 0, monotonic_us_ = 0;  ///< one moment by both clocks
   int file_ = -1;
   rlim_t most_bytes_ = RLIM_INFINITY;
@@ -117,14 +126,20 @@ void File::open() {
   std::error_code code;
   std::filesystem::create_directories(folder_, code);
   const std::string rank_part = rank().empty() ? "" : "rank" + rank() + "-";
-  path_ =
-      (std::filesystem::path(folder_) / fmt::format("stitch-{}{}-{}.jsonl", rank_part, process_, wall_us_)).string();
-  file_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644);
-  usable_ = file_ >= 0;
-  if (file_ < 0) why_none_ = code ? code.value() : errno;
+  // Another thread, or a process of another machine with this one's number, may have begun at the same moment.
+  constexpr int most_attempts = 100;
+  for (int attempt = 0; attempt < most_attempts; ++attempt) {
+    const std::string name = fmt::format("stitch-{}{}-{}.jsonl", rank_part, process_, wall_us_ + attempt);
+    path_ = (std::filesystem::path(folder_) / name).string();
+    file_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644);
+    if (file_ >= 0 || errno != EEXIST) break;
+  }
+  why_none_ = file_ >= 0 ? 0 : code ? code.value() : errno;
   // Who writes beyond this is killed by a signal.
   rlimit limit{};
   if (::getrlimit(RLIMIT_FSIZE, &limit) == 0) most_bytes_ = limit.rlim_cur;
+  if (file_ >= 0) why_none_ = append(beginning());  // before anybody else can write
+  usable_ = why_none_ == 0;
 }
 
 void File::discard() {
@@ -133,37 +148,42 @@ void File::discard() {
   ::close(file_);
 }
 
-/// What was written stays; the program goes on without.
-void File::give_up(int code) {
-  usable_ = false;
-  std::fprintf(stderr, "stitch: %s: cannot write %s: %s; what follows is not traced\n", variable, path_.c_str(),
-               std::strerror(code));
+std::string File::line(std::string_view name, std::int64_t at_us, std::int64_t took_us,
+                       std::string_view members) const {
+  std::string text = fmt::format(R"({{"event":{},"ts":{})", json_text(name), wall_us_ + (at_us - monotonic_us_));
+  if (took_us >= 0) text += fmt::format(R"(,"dur":{})", took_us);
+  return text + fmt::format(R"(,"tid":{}{}{}}})", ::syscall(SYS_gettid), members.empty() ? "" : ",", members) + '\n';
 }
 
-void File::write(std::string_view name, std::int64_t at_us, std::int64_t took_us, std::string_view members) {
-  if (!usable_) return;
-  std::string line = fmt::format(R"({{"event":{},"ts":{})", json_text(name), wall_us_ + (at_us - monotonic_us_));
-  if (took_us >= 0) line += fmt::format(R"(,"dur":{})", took_us);
-  line += fmt::format(R"(,"tid":{}{}{}}})", ::syscall(SYS_gettid), members.empty() ? "" : ",", members);
-  line += '\n';
-  if (most_bytes_ != RLIM_INFINITY && bytes_.fetch_add(line.size()) + line.size() > most_bytes_) {
-    if (usable_.exchange(false)) give_up(EFBIG);
-    return;
-  }
+std::string File::beginning() const {
+  const std::string of_rank = rank().empty() ? "" : fmt::format(R"(,"rank":{})", std::stoll(rank()));
+  return line(
+      "begin", monotonic_us_, -1,
+      fmt::format(R"("format":"stitch-trace","version":1,"pid":{},"parent":{}{},"host":{},"program":{},"stitch":{})",
+                  process_, ::getppid(), of_rank, json_text(host()), json_text(program()), json_text(tool_version)));
+}
+
+/// The operating system's reason; 0: it is there.
+int File::append(std::string_view line) {
+  if (most_bytes_ != RLIM_INFINITY && bytes_.fetch_add(line.size()) + line.size() > most_bytes_) return EFBIG;
   ssize_t written = 0;
   do {
     written = ::write(file_, line.data(), line.size());
   } while (written < 0 && errno == EINTR);
-  // Of a part of a line the rest cannot follow where others write, too: what is behind it would be read with it.
-  if (written != std::ssize(line) && usable_.exchange(false)) give_up(written < 0 ? errno : ENOSPC);
+  if (written < 0) return errno;
+  return written == std::ssize(line) ? 0 : ENOSPC;
 }
 
-void File::write_beginning() {
-  if (file_ < 0) return give_up(why_none_);
-  const std::string of_rank = rank().empty() ? "" : fmt::format(R"(,"rank":{})", std::stoll(rank()));
-  write("begin", monotonic_us_, -1,
-        fmt::format(R"("format":"stitch-trace","version":1,"pid":{},"parent":{}{},"host":{},"program":{},"stitch":{})",
-                    process_, ::getppid(), of_rank, json_text(host()), json_text(program()), json_text(tool_version)));
+void File::write(std::string_view name, std::int64_t at_us, std::int64_t took_us, std::string_view members) {
+  if (!usable_) return;
+  const int why_not = append(line(name, at_us, took_us, members));
+  // What was written stays, and the program goes on without. Of a part of a line the rest cannot follow where others
+  // write, too, and what came behind it would be read with it.
+  if (why_not != 0 && usable_.exchange(false)) warn(path_, why_not);
+}
+
+void File::say_why_none() const {
+  if (why_none_ != 0) warn(path_, why_none_);
 }
 
 // NOLINTBEGIN(cppcoreguidelines-avoid-non-const-global-variables)
@@ -190,7 +210,7 @@ File* file() {
     return known->is_for(folder) ? known : nullptr;
   }
   if (!ends_with_end.exchange(true)) std::atexit(write_end);
-  made->write_beginning();
+  made->say_why_none();
   return made;
 }
 

@@ -7,7 +7,7 @@
 #include "base/device_class.h"
 #include "client/cuda_executor.h"
 #include "client/host_memory.h"
-#include "client/plan_trace.h"
+#include "client/trace/plan_trace.h"
 
 namespace stitch::client {
 namespace {

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <condition_variable>
 
-#include "client/plan_trace.h"
+#include "client/trace/plan_trace.h"
 #include "graph/canonical.h"
 
 namespace stitch::client {

@@ -3,8 +3,8 @@
 
 #include "api/package_document.h"
 #include "cli/commands.h"
-#include "cli/local_program.h"
 #include "cli/lock/lock_check.h"
+#include "cli/package/local_program.h"
 #include "cli/remote.h"
 #include "daemon/stitchd.h"
 #include "db/sqlite_store.h"

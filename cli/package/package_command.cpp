@@ -5,7 +5,7 @@
 #include "api/package_document.h"
 #include "base/device_class.h"
 #include "cli/commands.h"
-#include "cli/local_program.h"
+#include "cli/package/local_program.h"
 
 namespace stitch::cli {
 namespace {

@@ -114,7 +114,10 @@ Result<StartupReport> measure_startup(const StartupOptions& options) {
   for (int i = 0; i <= options.repeat; ++i) {
     const Status started = package ? start_from_package(options, files, phases, report)
                                    : start_from_server(options, files, phases, report);
-    if (!started) return started.error().within(options.model.string());
+    if (started) continue;
+    const bool tuned = package || started.error().kind != ErrorKind::not_found;
+    return Error{started.error().kind, fmt::format("{}: {}{}", options.model.string(), started.error().message,
+                                                   tuned ? "" : "; stitch tune MODEL --server ADDRESS makes one")};
   }
   return report;
 }

@@ -121,6 +121,20 @@ TEST(Trace, ThreadsAndChildrenDoNotMixLines) {
   EXPECT_EQ(lines, 1U + threads * each + children * 2U);
 }
 
+TEST(Trace, ThreadsThatBeginAtOnceHaveOneFile) {
+  for (int round = 0; round < 20; ++round) {
+    const TestFolder folder;
+    const TestVariable variable("STITCH_TRACE", folder.path().string());
+    {
+      std::vector<std::jthread> all;
+      for (int t = 0; t < 8; ++t) all.emplace_back([] { trace::event("begun"); });
+    }
+    const auto files = files_in(folder);
+    ASSERT_EQ(files.size(), 1U);
+    EXPECT_EQ(lines_of(files[0]).size(), 9U);
+  }
+}
+
 TEST(Trace, AKilledProcessLeavesWhatItWrote) {
   const TestFolder folder;
   const TestVariable variable("STITCH_TRACE", folder.path().string());

@@ -1,4 +1,4 @@
-#include "client/plan_trace.h"
+#include "client/trace/plan_trace.h"
 
 #include <gtest/gtest.h>
 

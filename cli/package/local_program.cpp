@@ -1,4 +1,4 @@
-#include "cli/local_program.h"
+#include "cli/package/local_program.h"
 
 #include "base/trace.h"
 #include "import/import.h"
