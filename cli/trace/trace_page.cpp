@@ -99,17 +99,38 @@ std::string note_list(const TraceSummary& summary) {
       summary.notes.size(), items);
 }
 
-std::string trace_section(const ProcessTrace& trace) {
+std::string trace_section(const ProcessTrace& trace, std::size_t number) {
   const TraceSummary summary = summary_of(trace);
-  std::string html = fmt::format("<h2>{}</h2>\n<p>{:.3f} s, stitch {}, {}.{}{}</p>\n", escape_xml(trace.title()),
-                                 static_cast<double>(trace.ended_us - trace.began_us) / 1e6, escape_xml(trace.version),
-                                 escape_xml(std::filesystem::path(trace.file).filename().string()),
-                                 trace.ended ? "" : " It was killed, or is still running.",
-                                 trace.cut ? " Its last line is cut and was skipped." : "");
+  std::string html =
+      fmt::format("<h2 id=\"p{}\">{}</h2>\n<p>{:.3f} s, stitch {}, {}.{}{}</p>\n", number, escape_xml(trace.title()),
+                  static_cast<double>(trace.ended_us - trace.began_us) / 1e6, escape_xml(trace.version),
+                  escape_xml(std::filesystem::path(trace.file).filename().string()),
+                  trace.ended ? "" : " It was killed, or is still running.",
+                  trace.cut ? " Its last line is cut and was skipped." : "");
   if (const std::string drawn = timeline_of(trace); !drawn.empty())
     html += fmt::format("<div class=\"drawing\">{}</div>\n", drawn);
   return html + phase_table(summary) + fragment_table(summary) + fallback_table(summary) + step_table(summary) +
          note_list(summary);
+}
+
+/// Of several processes: which one to look at.
+std::string overview(const std::vector<ProcessTrace>& traces) {
+  if (traces.size() < 2) return {};
+  std::string rows;
+  for (std::size_t i = 0; i < traces.size(); ++i) {
+    const TraceSummary summary = summary_of(traces[i]);
+    std::int64_t fallbacks = 0;
+    for (const FallbackRow& row : summary.fallbacks) fallbacks += row.count;
+    rows +=
+        fmt::format("<tr><td><a href=\"#p{}\">{}</a></td>{}{}{}{}{}{}</tr>\n", i, escape_xml(traces[i].title()),
+                    figure(fmt::format("{:.3f}", static_cast<double>(traces[i].ended_us - traces[i].began_us) / 1e6)),
+                    count_cell(summary.hits), count_cell(summary.misses), count_cell(summary.swaps),
+                    count_cell(fallbacks), text_cell(traces[i].ended ? "" : "killed or still running"));
+  }
+  return "<table><tr><th>process</th><th class=\"number\">s</th><th class=\"number\">hits</th>"
+         "<th class=\"number\">misses</th><th class=\"number\">swaps</th><th class=\"number\">fell "
+         "back</th><th></th></tr>\n" +
+         rows + "</table>\n";
 }
 
 }  // namespace
@@ -118,12 +139,12 @@ std::string to_page(const std::vector<ProcessTrace>& traces) {
   const std::string title =
       fmt::format("what {} process{} did with Stitch", traces.size(), traces.size() == 1 ? "" : "es");
   std::string sections;
-  for (const ProcessTrace& trace : traces) sections += trace_section(trace);
+  for (std::size_t i = 0; i < traces.size(); ++i) sections += trace_section(traces[i], i);
   return fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/><title>{0}</title><style>{1}{2}{3}</style>"
       "</head><body>\n<h1>{0}</h1>\n<p>Written by stitch {4}. Times are the host's; a phase inside another counts in "
-      "both.</p>\n{5}</body></html>\n",
-      title, page_style(), timeline_style(), trace_style, tool_version, sections);
+      "both.</p>\n{5}{6}</body></html>\n",
+      title, page_style(), timeline_style(), trace_style, tool_version, overview(traces), sections);
 }
 
 }  // namespace stitch::cli

@@ -160,7 +160,10 @@ TEST_F(TraceEmulated, ARunIsToldAsTextPageAndTimeline) {
 
 TEST_F(TraceEmulated, TheLatestRunIsPicked) {
   for (int i = 0; i < 2; ++i) ASSERT_EQ(shell("$stitch run " + model + " --cache " + cache).code, 0);
-  EXPECT_EQ(stitch({"trace", traces, "--json"}).json()["processes"].size(), 2U);
+  const std::string page = folder.at("page.html");
+  EXPECT_EQ(stitch({"trace", traces, "--json", "-o", page}).json()["processes"].size(), 2U);
+  EXPECT_THAT(read_file(page), HasSubstr("<a href=\"#p1\">stitch run ("));
+  EXPECT_THAT(read_file(page), HasSubstr("<h2 id=\"p1\">stitch run ("));
   EXPECT_EQ(stitch({"trace", traces, "--json", "--latest"}).json()["processes"].size(), 1U);
 }
 
