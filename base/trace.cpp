@@ -87,7 +87,8 @@ void warn(const std::string& path, int code) {
                std::strerror(code));
 }
 
-/// This process's file in one folder. Never freed: threads may be writing at any time.
+/// This process's file in one folder. Never freed, since threads may come to write at any time; closed when another one
+/// has taken its place and nobody is writing any more.
 class File {
  public:
   /// `before`: the one that was in use, which other threads may be writing to.
@@ -97,6 +98,8 @@ class File {
   /// Nobody but itself has written to it, and nobody will.
   void discard();
   void write(std::string_view name, std::int64_t at_us, std::int64_t took_us, std::string_view members);
+  /// Another one has taken its place.
+  void retire();
   /// Says so where it could not be begun.
   void say_why_none() const;
 
@@ -106,6 +109,7 @@ class File {
                                  std::string_view members) const;
   [[nodiscard]] std::string beginning() const;
   int append(std::string_view line);
+  void close();
 
   const std::string folder_;
   const pid_t process_;
@@ -113,9 +117,10 @@ class File {
   std::string path_;
   int why_none_ = 0;                             ///< the operating system's reason; 0: it was begun
   std::int64_t wall_us_ = 0, monotonic_us_ = 0;  ///< one moment by both clocks
-  int file_ = -1;
+  std::atomic<int> file_{-1};
   rlim_t most_bytes_ = RLIM_INFINITY;
-  std::atomic<bool> usable_{false};
+  std::atomic<bool> usable_{false}, retired_{false};
+  std::atomic<int> writing_{0};  ///< threads
   std::atomic<rlim_t> bytes_{0};
 };
 
@@ -145,7 +150,17 @@ void File::open() {
 void File::discard() {
   if (file_ < 0) return;
   ::unlink(path_.c_str());
-  ::close(file_);
+  close();
+}
+
+void File::close() {
+  if (const int file = file_.exchange(-1); file >= 0) ::close(file);
+}
+
+void File::retire() {
+  usable_ = false;
+  retired_ = true;
+  if (writing_ == 0) close();
 }
 
 std::string File::line(std::string_view name, std::int64_t at_us, std::int64_t took_us,
@@ -175,8 +190,10 @@ int File::append(std::string_view line) {
 }
 
 void File::write(std::string_view name, std::int64_t at_us, std::int64_t took_us, std::string_view members) {
-  if (!usable_) return;
-  const int why_not = append(line(name, at_us, took_us, members));
+  const std::string text = usable_ ? line(name, at_us, took_us, members) : "";
+  ++writing_;
+  const int why_not = usable_ ? append(text) : 0;
+  if (--writing_ == 0 && retired_) close();
   // What was written stays, and the program goes on without. Of a part of a line the rest cannot follow where others
   // write, too, and what came behind it would be read with it.
   if (why_not != 0 && usable_.exchange(false)) warn(path_, why_not);
@@ -210,6 +227,7 @@ File* file() {
     return known->is_for(folder) ? known : nullptr;
   }
   if (!ends_with_end.exchange(true)) std::atexit(write_end);
+  if (known != nullptr) known->retire();
   made->say_why_none();
   return made;
 }

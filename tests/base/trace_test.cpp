@@ -135,6 +135,30 @@ TEST(Trace, ThreadsThatBeginAtOnceHaveOneFile) {
   }
 }
 
+/// Descriptors that this process has open.
+std::size_t descriptors() {
+  const std::filesystem::directory_iterator open("/proc/self/fd");
+  return static_cast<std::size_t>(std::distance(begin(open), end(open)));
+}
+
+TEST(Trace, AFileThatAnotherHasReplacedIsClosed) {
+  const TestFolder folder;
+  const auto trace_in = [&](int number) {
+    const TestVariable variable("STITCH_TRACE", (folder / fmt::format("{}", number % 2)).string());
+    std::vector<std::jthread> all;
+    for (int t = 0; t < 3; ++t) all.emplace_back([] { trace::event("begun"); });
+  };
+  trace_in(0);
+  const std::size_t before = descriptors();
+  for (int i = 1; i <= 50; ++i) trace_in(i);
+  EXPECT_EQ(descriptors(), before);
+  std::size_t lines = 0;
+  for (const char* const name : {"0", "1"}) {
+    for (const auto& file : files_in(folder / name)) lines += lines_of(file).size();
+  }
+  EXPECT_EQ(lines, 51 * 4U) << "none is lost";
+}
+
 TEST(Trace, AKilledProcessLeavesWhatItWrote) {
   const TestFolder folder;
   const TestVariable variable("STITCH_TRACE", folder.path().string());
