@@ -157,6 +157,10 @@ bool looks_like_package(std::string_view bytes) {
   return bytes.substr(0, 64).find(package_format_name) != std::string_view::npos;
 }
 
+bool looks_like_program(std::string_view bytes) {
+  return !looks_like_package(bytes) && bytes.find(program_format_name) != std::string_view::npos;
+}
+
 std::string encode_package(const Package& package) {
   json programs = json::array(), artifacts = json::array();
   std::map<Sha256, std::string_view> code;

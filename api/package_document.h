@@ -26,6 +26,8 @@ struct Package {
 
 /// Whether a file says that it is a package; decode_package finds out whether it is a sound one.
 bool looks_like_package(std::string_view bytes);
+/// The same of a program by itself, and decode_program.
+bool looks_like_program(std::string_view bytes);
 
 /// CBOR. Code that several programs have is inside once.
 std::string encode_package(const Package& package);

@@ -1,6 +1,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "api/package_document.h"
 #include "cli/commands.h"
 #include "cli/interruption.h"
 #include "cli/startup/startup_bench.h"
@@ -81,9 +82,15 @@ Result<ExitCode> bench(const BenchOptions& options) {
   tuning::TimerOptions timing;
   timing.kernel.measure.counters = false;  // nobody sees them here, and each kernel's take a launch under the profiler
   STITCH_ASSIGN(const auto session, Session::open(options.common, tuning, {}, timing));
-  if (session->devices->timer() == nullptr)
-    return make_error(ErrorKind::unavailable, "device {} measures nothing", options.common.device);
   STITCH_ASSIGN(const auto bytes, session->files.read(options.model));
+  if (api::looks_like_package(bytes)) {
+    return make_error(ErrorKind::invalid_argument,
+                      "{}: a package, and no model: --startup says how long it takes to start", options.model.string());
+  }
+  if (session->devices->timer() == nullptr) {
+    return make_error(ErrorKind::unavailable, "device {} measures nothing: --device gpu:N is wanted, or --startup",
+                      options.common.device);
+  }
   STITCH_ASSIGN(const auto done, tuning::tune_model(bytes, options.model.filename().string(), *session->tuner,
                                                     progress_display(options.common.quiet || options.common.json),
                                                     interruption.token(), nullptr));
@@ -110,7 +117,10 @@ void add_bench_command(CLI::App& app, ExitCode& code) {
   auto options = std::make_shared<BenchOptions>();
   CLI::App* command = app.add_subcommand(
       "bench", "Time what a file's fragments take by our plans, on a GPU, or how long a process starts");
-  command->add_option("model", options->model, "HLO text, ONNX or fragment, without library calls")->required();
+  command
+      ->add_option("model", options->model,
+                   "HLO text, ONNX or fragment, without library calls; with --startup any model, or a package")
+      ->required();
   add_common_options(*command, options->common);
   auto* predicted = command->add_flag("--predicted", options->predicted, "of each kernel the best predicted candidate");
   auto* startup = command->add_flag("--startup", options->startup,

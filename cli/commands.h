@@ -34,6 +34,8 @@ void add_evaluate_command(CLI::App& app, ExitCode& code);
 void add_explain_command(CLI::App& app, ExitCode& code);
 void add_explain_miss_command(CLI::App& app, ExitCode& code);
 void add_package_command(CLI::App& app, ExitCode& code);
+void add_trace_command(CLI::App& app, ExitCode& code);
+void add_lock_command(CLI::App& app, ExitCode& code);
 void add_machine_code_command(CLI::App& app, ExitCode& code);
 void add_contractions_command(CLI::App& app, ExitCode& code);
 void add_verify_command(CLI::App& app, ExitCode& code);

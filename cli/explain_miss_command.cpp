@@ -102,6 +102,7 @@ std::string text_of(const Finding& finding) {
 
 Result<ExitCode> explain_miss(const MissOptions& options) {
   const bool remote = !options.server.empty();
+  if (!remote) STITCH_TRY(check_database(options.database, RealFileSystem()));
   STITCH_ASSIGN(const auto session, Session::open(options.common, {}, {remote ? "" : options.database}));
   std::unique_ptr<client::Client> server;
   if (remote) {
@@ -114,17 +115,20 @@ Result<ExitCode> explain_miss(const MissOptions& options) {
   api::PlanTarget target = tuning::to_wire(session->tuner->target());
   Json fragments = Json::array();
   std::string text;
+  std::size_t found = 0;
   for (const tuning::ModelFragments::Entry& entry : model.entries) {
     if (!entry.key.hex().starts_with(options.fragment)) continue;
     STITCH_ASSIGN(const Finding finding,
                   remote ? look(entry, *server, target) : look(entry, session->tuner->target(), *session->store));
     fragments.push_back(document_of(finding));
     text += text_of(finding);
+    found += finding.plan ? 1 : 0;
   }
   if (fragments.empty()) {
     return make_error(ErrorKind::not_found, "{}: no fragment{}", options.model.string(),
                       options.fragment.empty() ? "" : fmt::format(" whose key starts with '{}'", options.fragment));
   }
+  text += fmt::format("{} of {} fragments have a plan for {}", found, fragments.size(), target.device);
   const Json json = {{"model", options.model.filename().string()},
                      {"target",
                       {{"device", target.device},

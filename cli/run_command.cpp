@@ -5,17 +5,20 @@
 #include "api/program_lock.h"
 #include "base/device_class.h"
 #include "base/npy.h"
+#include "base/trace.h"
 #include "cli/commands.h"
 #include "cli/emulate/kernel_argument.h"
 #include "cli/interruption.h"
 #include "cli/run/run_report.h"
 #include "cli/run/step_log.h"
+#include "cli/run/step_trace.h"
 #include "client/cuda_executor.h"
 #include "client/host/library_call.h"
 #include "client/host_memory.h"
 #include "client/open_executor.h"
 #include "client/open_program.h"
 #include "client/stream_program.h"
+#include "client/trace/plan_trace.h"
 #include "graph/simplify.h"
 #include "profiler/verify/input_source.h"
 #include "tuning/devices/device_set.h"
@@ -27,7 +30,7 @@ namespace {
 
 struct RunOptions {
   CommonOptions common;
-  std::filesystem::path model, output, program, lock, write_lock;
+  std::filesystem::path model, output, program, lock, write_lock, trace, database;
   std::vector<std::string> inputs;
   std::uint64_t seed = 1;
   std::string distribution = "mixed";
@@ -174,17 +177,33 @@ Status compare_with_lock(const RunOptions& options, const api::Program& program,
   return same ? same : same.error().within(options.lock.string());
 }
 
-/// A file that holds a program instead of a model.
-bool is_program(std::string_view bytes) { return bytes.find(api::program_format_name) != std::string_view::npos; }
-
 /// The number of the GPU that --device names; nothing: the emulated device.
 std::optional<int> gpu_of(const RunOptions& options) { return tuning::gpu_number(options.common.device); }
+
+/// For --trace.
+template <class Traced>
+Status write_trace(const RunOptions& options, const Traced& traced, FileSystem& files) {
+  return options.trace.empty() ? Status() : files.publish(options.trace, to_json(traced()));
+}
+
+/// What the steps took, for whoever traces this process.
+void trace_steps(const RunReport& report) {
+  for (const StepRow& row : report.steps) {
+    trace::event("step", {{"name", row.name},
+                          {"kind", row.kind},
+                          {"by", to_string(row.by)},
+                          {"runs", row.runs},
+                          {"launches", row.launches},
+                          {"us", row.us.value_or(1e6 * row.seconds)},
+                          {"clock", row.us ? "GPU" : "host"}});
+  }
+}
 
 /// On the emulated device step by step; on a GPU on a stream, or, where that cannot be and where steps are checked,
 /// step by step on host memory.
 Result<RunReport> run_on_device(const RunOptions& options, const api::Program& program,
                                 const std::vector<tuning::ProgramPrice>& prices, client::Inputs from,
-                                client::Outputs to, StepLog& log) {
+                                client::Outputs to, StepLog& log, FileSystem& files) {
   const std::optional<int> gpu = gpu_of(options);
   std::string why_by_steps;
   client::OpenExecutor opened;
@@ -196,6 +215,8 @@ Result<RunReport> run_on_device(const RunOptions& options, const api::Program& p
       STITCH_ASSIGN(const client::ProgramTime time, (*streamed)->run_timed(from, to));
       RunReport report = report_of(**streamed, time, prices);
       report.on = fmt::format("a stream of {}", options.common.device);
+      STITCH_TRY(write_trace(
+          options, [&] { return trace_of(program, time, report.on); }, files));
       return report;
     }
     if (streamed.error().kind != ErrorKind::unsupported) return streamed.error();
@@ -205,17 +226,21 @@ Result<RunReport> run_on_device(const RunOptions& options, const api::Program& p
     STITCH_ASSIGN(opened, client::open_executor(client::DeviceKind::emulated, 0));
   }
   STITCH_ASSIGN(const auto runner, client::ProgramRunner::open(program, *opened.executor));
-  STITCH_TRY(runner->run(from, to, &log));
+  StepTrace steps(program, log);
+  STITCH_TRY(runner->run(from, to, options.trace.empty() ? static_cast<client::StepObserver*>(&log) : &steps));
   RunReport report = report_of(*runner, log);
   report.on = gpu ? options.common.device : "the emulated device";
   report.why_by_steps = why_by_steps;
+  STITCH_TRY(write_trace(
+      options, [&] { return steps.trace(report.on); }, files));
   return report;
 }
 
 /// What is known of a program that was made of a model, for its report.
 struct OfModel {
-  const graph::Graph* whole = nullptr;       ///< when its results are to be checked
-  std::vector<tuning::ProgramPrice> prices;  ///< of the steps of its first region, when they are to be told
+  const graph::Graph* whole = nullptr;            ///< when its results are to be checked
+  std::vector<tuning::ProgramPrice> prices = {};  ///< of the steps of its first region, when they are to be told
+  bool was_made = true;                           ///< just now; false: it came as a file
 };
 
 /// Runs what was opened, and prints what became of it.
@@ -230,7 +255,16 @@ Result<ExitCode> run_program(const RunOptions& options, api::Program program, co
   for (const client::HostMemory& output : outputs) to.emplace_back(output.span());
   const Check check = options.against.empty() ? Check::reference : Check::reference_and_eager;
   StepLog log(program, options.check ? check : Check::none);
-  STITCH_ASSIGN(RunReport report, run_on_device(options, program, model.prices, from, to, log));
+  trace::event("program", {{"program", program.id.hex()},
+                           {"name", program.model},
+                           {"device", program.target.device},
+                           {"fragments", program.fragments.size()}});
+  client::trace_plans(program, model.was_made ? "made" : "file");
+  client::trace_missing(program);
+  std::optional<trace::Phase> phase(std::in_place, "run", std::initializer_list<trace::Field>{{"name", program.model}});
+  STITCH_ASSIGN(RunReport report, run_on_device(options, program, model.prices, from, to, log, files));
+  phase.reset();
+  trace_steps(report);
   if (!model.prices.empty()) report.price = tuning::sum_of(model.prices);
   STITCH_TRY(write_outputs(options, program, outputs, files));
   if (model.whole != nullptr) STITCH_TRY(check_whole(*model.whole, inputs, outputs, check, report));
@@ -255,7 +289,7 @@ Result<api::Program> program_of(const RunOptions& options, api::Package package)
 
 /// A package runs by one of its programs.
 Result<ExitCode> run_package(const RunOptions& options, std::string_view bytes, FileSystem& files) {
-  if (options.whole || options.outline || options.price || !options.program.empty()) {
+  if (options.whole || options.outline || options.price || !options.program.empty() || !options.database.empty()) {
     return make_error(ErrorKind::invalid_argument, "{}: a package, and no model: it can be run and its steps checked",
                       options.model.string());
   }
@@ -263,47 +297,55 @@ Result<ExitCode> run_package(const RunOptions& options, std::string_view bytes, 
   if (!package) return package.error().within(options.model.string());
   auto program = program_of(options, *std::move(package));
   if (!program) return program.error().within(options.model.string());
-  return run_program(options, *std::move(program), {}, files);
+  return run_program(options, *std::move(program), {.was_made = false}, files);
 }
 
 /// A program runs as it is: nothing is planned, and no compiler is needed.
 Result<ExitCode> run_file(const RunOptions& options, std::string_view bytes, FileSystem& files) {
-  if (options.whole || options.outline || options.price || !options.program.empty()) {
+  if (options.whole || options.outline || options.price || !options.program.empty() || !options.database.empty()) {
     return make_error(ErrorKind::invalid_argument, "{}: a program, and no model: it can be run and its steps checked",
                       options.model.string());
   }
   const bool json = options.model.extension() == ".json";
   auto program = api::decode_program(bytes, json ? graph::Encoding::json : graph::Encoding::cbor);
   if (!program) return program.error().within(options.model.string());
-  return run_program(options, *std::move(program), {}, files);
+  return run_program(options, *std::move(program), {.was_made = false}, files);
 }
 
 Result<ExitCode> run(const RunOptions& options) {
   RealFileSystem files;
   STITCH_ASSIGN(const std::string bytes, files.read(options.model));
   if (api::looks_like_package(bytes)) return run_package(options, bytes, files);
-  if (is_program(bytes)) return run_file(options, bytes, files);
+  if (api::looks_like_program(bytes)) return run_file(options, bytes, files);
   const Interruption interruption;
   tuning::TunerOptions tuning_options;
   tuning_options.compiles = !options.outline;
   tuning_options.products = options.products;
-  STITCH_ASSIGN(const auto session, Session::open(options.common, tuning_options));
+  STITCH_ASSIGN(const auto session, Session::open(options.common, tuning_options, {options.database}));
+  std::unique_ptr<tuning::RememberingTuner> memory;
+  if (session->store != nullptr) {
+    STITCH_ASSIGN(memory, tuning::RememberingTuner::open(*session->store, *session->tuner, session->clock));
+  }
   const std::string name = options.model.filename().string();
   import::ImportOptions importing;
   importing.constraints = options.common.constraints;
-  auto imported = import::import_bytes(bytes, name, importing);
+  std::optional<trace::Phase> phase(std::in_place, "import", std::initializer_list<trace::Field>{{"name", name}});
+  auto imported = trace::noted(*phase, import::import_bytes(bytes, name, importing));
   if (!imported) return imported.error().within(options.model.string());
   const tuning::ProgramRequest request{.name = name,
                                        .source = sha256(bytes),
+                                       .memory = memory.get(),
                                        .progress = progress_display(options.common.quiet),
                                        .stop = interruption.token()};
   const graph::Graph whole = imported->graph;
+  phase.emplace("plan", std::initializer_list<trace::Field>{{"name", name}});
   auto program = options.outline ? tuning::outline_program(*std::move(imported), *session->tuner, request)
                                  : tuning::make_program(*imported, *session->tuner, request);
+  phase.reset();
   if (!program) return program.error().within(options.model.string());
   STITCH_TRY(write_program(options, *program, files));
   if (options.outline) return outline(options, *program, *session->tuner, interruption.token());
-  OfModel model{options.whole ? &whole : nullptr, {}};
+  OfModel model{options.whole ? &whole : nullptr, {}, true};
   if (options.price) {
     STITCH_ASSIGN(model.prices, tuning::price_steps(*program, *session->tuner, interruption.token()));
   }
@@ -316,7 +358,9 @@ void add_run_command(CLI::App& app, ExitCode& code) {
   auto options = std::make_shared<RunOptions>();
   CLI::App* command = app.add_subcommand(
       "run", "Run a whole model: on the emulated device with library calls on the host, or on a GPU");
-  command->add_option("model", options->model, "model file: HLO text, ONNX or fragment (may be gzipped), or a program")
+  command
+      ->add_option("model", options->model,
+                   "model file: HLO text, ONNX or fragment (may be gzipped), a program or a package")
       ->required();
   add_common_options(*command, options->common);
   add_constraint_options(*command, options->common.constraints);
@@ -336,15 +380,21 @@ void add_run_command(CLI::App& app, ExitCode& code) {
       ->add_option("--against", options->against,
                    "eager: with a check, also how far operators that run one at a time are from the reference")
       ->check(CLI::IsMember({"eager"}));
+  command->add_option(
+      "--db", options->database,
+      "of a model: database whose plans are taken, and that keeps what has to be made; by default none");
   command->add_option("--program", options->program, "write the program here: FILE.json, or CBOR with its code inside");
   command->add_option("--write-lock", options->write_lock,
                       "write the ids of the plans and the hashes of their code here");
   command->add_option("--lock", options->lock, "run only what this lock says");
+  CLI::Option* trace = command->add_option(
+      "--trace", options->trace,
+      "write the steps of the run here, as chrome://tracing and Perfetto read them: by events of a GPU, or host time");
   CLI::Option* outline = command->add_flag("--outline", options->outline, "compile and run nothing: steps and memory");
   command->add_flag(
       "--price", options->price,
       "of a model: launches, library calls and bytes of a run, and what it and its steps are predicted to take");
-  outline->excludes("--check")->excludes("--check-model")->excludes("--output")->excludes("--input");
+  outline->excludes("--check")->excludes("--check-model")->excludes("--output")->excludes("--input")->excludes(trace);
   command->callback([options, command, &code] {
     if (!options->against.empty() && !options->check && !options->whole)
       throw CLI::ValidationError("--against", "needs --check or --check-model");

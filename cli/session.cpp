@@ -25,6 +25,11 @@ ExitCode exit_code_of(const Error& error) {
   }
 }
 
+Status check_database(const std::filesystem::path& database, const FileSystem& files) {
+  if (files.exists(database)) return {};
+  return make_error(ErrorKind::not_found, "no database {}; --db FILE or --server ADDRESS names one", database.string());
+}
+
 std::filesystem::path default_cache() {
   if (const char* folder = std::getenv("XDG_CACHE_HOME"); folder != nullptr && *folder != '\0') {
     return std::filesystem::path(folder) / "stitch";

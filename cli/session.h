@@ -57,6 +57,10 @@ class Session {
   std::unique_ptr<tuning::Tuner> tuner;
 };
 
+/// For commands that ask a database, which would make an empty one of a mistyped name: error not_found where there is
+/// none.
+Status check_database(const std::filesystem::path& database, const FileSystem& files);
+
 /// The user's cache folder: $XDG_CACHE_HOME/stitch or ~/.cache/stitch.
 std::filesystem::path default_cache();
 

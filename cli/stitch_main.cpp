@@ -27,6 +27,8 @@ int main(int argc, char** argv) {
   add_explain_command(app, code);
   add_explain_miss_command(app, code);
   add_package_command(app, code);
+  add_lock_command(app, code);
+  add_trace_command(app, code);
   add_machine_code_command(app, code);
   add_contractions_command(app, code);
   add_conformance_command(app, code);

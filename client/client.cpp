@@ -11,6 +11,9 @@
 
 #include "base/device_class.h"
 #include "client/event_parser.h"
+#include "client/request_target.h"
+#include "client/trace/plan_trace.h"
+#include "graph/codec/codec.h"
 
 namespace stitch::client {
 namespace {
@@ -22,28 +25,6 @@ constexpr std::size_t most_idle = 8;
 
 Encoding encoding_of(const HttpAnswer& answer) {
   return answer.content_type.starts_with(cbor) ? Encoding::cbor : Encoding::json;
-}
-
-/// Text as a field of a query.
-std::string encoded(std::string_view text) {
-  std::string target;
-  for (const char c : text) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
-                       c == '.' || c == '_' || c == '~';
-    // A name is for people: what a target cannot carry becomes a space.
-    const unsigned char byte = c;
-    if (plain) {
-      target += c;
-    } else {
-      target += fmt::format("%{:02X}", byte < 0x20 || byte == 0x7f ? 0x20 : byte);
-    }
-  }
-  return target;
-}
-
-/// "/v1/models?name=bert%20base".
-std::string with_name(std::string_view path, std::string_view name) {
-  return fmt::format("{}?name={}", path, encoded(name));
 }
 
 /// Where the secret of a server over TCP stands.
@@ -59,6 +40,11 @@ Client::Client(const ClientOptions& options, ServerAddress address)
     : options_(options), address_(std::move(address)), artifacts_(files_, clock_, options.cache, options.cache_bytes) {}
 
 Result<std::unique_ptr<Client>> Client::open(const ClientOptions& options) {
+  trace::Phase phase("connect", {{"address", options.server}});
+  return trace::noted(phase, connected(options));
+}
+
+Result<std::unique_ptr<Client>> Client::connected(const ClientOptions& options) {
   STITCH_ASSIGN(ServerAddress address, parse_address(options.server));
   const char* allowed = std::getenv("STITCH_ALLOW_REMOTE");
   address.trusted = options.allow_remote || (allowed != nullptr && std::string_view(allowed) == "1");
@@ -68,6 +54,10 @@ Result<std::unique_ptr<Client>> Client::open(const ClientOptions& options) {
     return make_error(ErrorKind::version_mismatch, "{}: the server speaks protocol {}, this library {}", options.server,
                       client->server_.protocol, api::protocol_version);
   }
+  trace::event("server", {{"address", options.server},
+                          {"version", client->server_.version},
+                          {"device", client->server_.target.device},
+                          {"toolkit", client->server_.target.toolkit}});
   return client;
 }
 
@@ -162,6 +152,13 @@ api::LookupRequest request_for(const graph::Graph& fragment, const FetchOptions&
 }
 
 Result<api::LookupAnswer> Client::fetch(const graph::Graph& fragment, const FetchOptions& options) {
+  trace::Phase phase("fetch", {{"name", name_in_trace(fragment, options.name)}});
+  Result<api::LookupAnswer> answer = fetched(fragment, options);
+  note_answer(phase, answer);
+  return answer;
+}
+
+Result<api::LookupAnswer> Client::fetched(const graph::Graph& fragment, const FetchOptions& options) {
   using namespace std::chrono;
   const auto until = steady_clock::now() + milliseconds(options.deadline_ms);
   api::LookupRequest request = request_for(fragment, options);
@@ -206,10 +203,15 @@ Result<api::Plan> Client::plan(const Hash128& id) {
   return ask<api::Plan>({.target = fmt::format("/v1/plans/{}", id.hex())});
 }
 
-/// Servers of earlier versions know 1.
-static std::string code_query(api::CodeInside inside) {
-  if (inside == api::CodeInside::none) return "";
-  return inside == api::CodeInside::all ? "?code=1" : fmt::format("?code={}", to_string(inside));
+Result<graph::Graph> Client::fragment(const Hash128& key) {
+  HttpCall call{.target = fmt::format("/v1/fragments/{}", key.hex()), .accept = "application/json"};
+  call.timeout_seconds = options_.timeout_seconds;
+  STITCH_ASSIGN(const HttpAnswer answer, send(std::move(call)));
+  if (answer.status != 200) return api::decode_error(answer.body, encoding_of(answer));
+  const nlohmann::json document = nlohmann::json::parse(answer.body, nullptr, false);
+  if (!document.is_object() || !document.contains("graph"))
+    return make_error(ErrorKind::parse, "fragment {}: the server's answer has no graph", key.hex());
+  return graph::from_document(document["graph"]);
 }
 
 Result<api::Program> Client::program(const Sha256& model, api::CodeInside inside) {
@@ -220,6 +222,16 @@ Result<api::Program> Client::program(const Sha256& model, api::CodeInside inside
 }
 
 Result<FetchedProgram> Client::program_unless(const Sha256& model, std::string_view tag, api::CodeInside inside) {
+  trace::Phase phase("fetch program", {{"model", model.hex()}});
+  Result<FetchedProgram> fetched = trace::noted(phase, requested_program(model, tag, inside));
+  if (fetched) phase.add({"modified", fetched->program.has_value()});
+  if (!fetched || !fetched->program) return fetched;
+  trace_plans(*fetched->program, "store");
+  trace_missing(*fetched->program);
+  return fetched;
+}
+
+Result<FetchedProgram> Client::requested_program(const Sha256& model, std::string_view tag, api::CodeInside inside) {
   HttpCall call{.target = fmt::format("/v1/programs/{}{}", model.hex(), code_query(inside)),
                 .accept = std::string(cbor),
                 .if_none_match = std::string(tag)};
@@ -265,6 +277,13 @@ Status Client::look_up_plans(api::Program& program, const FetchOptions& options)
 }
 
 Result<api::Program> Client::make_program(std::string model, const FetchOptions& options) {
+  trace::Phase phase("make program", {{"name", options.name}, {"bytes", model.size()}});
+  Result<api::Program> program = trace::noted(phase, made_program(std::move(model), options));
+  if (program) phase.add({"program", program->id.hex()});
+  return program;
+}
+
+Result<api::Program> Client::made_program(std::string model, const FetchOptions& options) {
   HttpCall call{.method = "POST",
                 .target = with_name("/v1/programs", options.name),
                 .content_type = "application/octet-stream",
@@ -280,6 +299,7 @@ Result<api::Program> Client::make_program(std::string model, const FetchOptions&
   if (options.device && !plans_for(*options.device)) {  // those are for the server's own target
     for (api::ProgramFragment& fragment : program.fragments) fragment.plan.reset();
   }
+  trace_plans(program, "store");
   STITCH_TRY(look_up_plans(program, options));
   const auto planned = std::ranges::find_if(program.fragments, [](const auto& each) { return each.plan.has_value(); });
   if (planned != program.fragments.end()) program.target = planned->plan->target;
@@ -296,9 +316,18 @@ Result<api::Program> Client::make_program(std::string model, const FetchOptions&
 }
 
 Result<std::string> Client::artifact(const Sha256& hash) {
+  trace::Phase phase("artifact", {{"hash", hash.hex()}});
+  return trace::noted(phase, fetched_artifact(hash, phase));
+}
+
+Result<std::string> Client::fetched_artifact(const Sha256& hash, trace::Phase& phase) {
   const bool cached = !options_.cache.empty();
   if (cached) {
-    if (auto bytes = artifacts_.find(hash)) return *std::move(bytes);
+    if (auto bytes = artifacts_.find(hash)) {
+      phase.add({"source", "folder"});
+      phase.add({"bytes", bytes->size()});
+      return *std::move(bytes);
+    }
   }
   HttpCall call{.target = fmt::format("/v1/artifacts/{}", hash.hex()), .accept = std::string(cbor)};
   call.timeout_seconds = options_.timeout_seconds;
@@ -307,6 +336,8 @@ Result<std::string> Client::artifact(const Sha256& hash) {
   if (sha256(answer.body) != hash) {
     return make_error(ErrorKind::corrupt, "artifact {}: the server sent other bytes", hash.hex());
   }
+  phase.add({"source", "server"});
+  phase.add({"bytes", answer.body.size()});
   // A folder that cannot be written costs time, not the artifact.
   if (cached) (void)artifacts_.store(hash, answer.body).ok();
   return std::move(answer.body);
@@ -319,7 +350,7 @@ Result<api::Submitted> Client::submit_fragment(const graph::Graph& fragment, std
   HttpCall call{.method = "POST", .target = with_name("/v1/fragments", name), .content_type = std::string(cbor)};
   if (trials) call.target += fmt::format("&trials={}", *trials);
   call.body = graph::encode(fragment, Encoding::cbor);
-  return ask<api::Submitted>(std::move(call));
+  return traced(name, ask<api::Submitted>(std::move(call)));
 }
 
 Result<api::Submitted> Client::submit_model(std::string bytes, std::string_view name, std::int64_t trials,
@@ -328,7 +359,7 @@ Result<api::Submitted> Client::submit_model(std::string bytes, std::string_view 
   if (trials > 0) call.target += fmt::format("&trials={}", trials);
   if (constraints.any()) call.target += fmt::format("&constraints={}", to_string(constraints));
   call.body = std::move(bytes);
-  return ask<api::Submitted>(std::move(call));
+  return traced(name, ask<api::Submitted>(std::move(call)));
 }
 
 Result<api::JobStatus> Client::job(std::int64_t id) {

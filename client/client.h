@@ -16,6 +16,7 @@
 #include "base/device_traits.h"
 #include "base/file.h"
 #include "base/result.h"
+#include "base/trace.h"
 #include "client/artifact_folder.h"
 #include "client/connection.h"
 #include "graph/graph.h"
@@ -89,6 +90,8 @@ class Client {
   /// also those of servers that know nothing of the field.
   Result<api::LookupAnswer> look_up(const api::LookupRequest& request);
   Result<api::Plan> plan(const Hash128& id);
+  /// The graph that the server has under a fragment's key. Errors: not_found.
+  Result<graph::Graph> fragment(const Hash128& key);
 
   /// The program of a model that was tuned on the server, with the plans that are served of its fragments at this
   /// moment, in one request. `model`: its key, which is the SHA-256 of the model's bytes (under constraints what
@@ -130,6 +133,13 @@ class Client {
 
  private:
   Client(const ClientOptions& options, ServerAddress address);
+
+  // What the functions of like names do, without their phase in the trace.
+  static Result<std::unique_ptr<Client>> connected(const ClientOptions& options);
+  Result<api::LookupAnswer> fetched(const graph::Graph& fragment, const FetchOptions& options);
+  Result<FetchedProgram> requested_program(const Sha256& model, std::string_view tag, api::CodeInside inside);
+  Result<api::Program> made_program(std::string model, const FetchOptions& options);
+  Result<std::string> fetched_artifact(const Sha256& hash, trace::Phase& phase);
 
   /// Whether the server's own target is this GPU's class.
   [[nodiscard]] bool plans_for(const DeviceTraits& device) const;

@@ -4,6 +4,7 @@
 #include <map>
 #include <vector>
 
+#include "base/trace.h"
 #include "client/cuda_context.h"
 #include "cuda/device_traits.h"
 
@@ -252,8 +253,9 @@ std::optional<DeviceTraits> CudaExecutor::traits() const {
 }
 
 Result<std::unique_ptr<LoadedPlan>> CudaExecutor::load(const api::Plan& plan, const ArtifactSource& artifacts) {
+  trace::Phase phase("load", {{"plan", plan.id.hex()}, {"launches", plan.launches.size()}});
   auto loaded = std::make_unique<CudaPlan>(plan, context_);
-  STITCH_TRY(loaded->load(artifacts));
+  STITCH_TRY(trace::noted(phase, loaded->load(artifacts)));
   return std::unique_ptr<LoadedPlan>(std::move(loaded));
 }
 

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/trace.h"
+
 namespace stitch::client {
 namespace {
 
@@ -142,9 +144,10 @@ Status EmulatedPlan::run(Inputs parameters, Outputs results) {
 }  // namespace
 
 Result<std::unique_ptr<LoadedPlan>> EmulatedExecutor::load(const api::Plan& plan, const ArtifactSource& artifacts) {
+  trace::Phase phase("load", {{"plan", plan.id.hex()}, {"launches", plan.launches.size()}});
   STITCH_ASSIGN(auto session, device_.session());
   auto loaded = std::make_unique<EmulatedPlan>(plan, std::move(session));
-  STITCH_TRY(loaded->load_kernels(artifacts));
+  STITCH_TRY(trace::noted(phase, loaded->load_kernels(artifacts)));
   STITCH_TRY(loaded->make_workspace());
   return std::unique_ptr<LoadedPlan>(std::move(loaded));
 }

@@ -7,6 +7,7 @@
 #include "base/device_class.h"
 #include "client/cuda_executor.h"
 #include "client/host_memory.h"
+#include "client/trace/plan_trace.h"
 
 namespace stitch::client {
 namespace {
@@ -66,11 +67,21 @@ Result<std::unique_ptr<OpenProgram>> OpenProgram::open(api::Program program, Ope
 }
 
 Status OpenProgram::load(api::Program program) {
+  trace::event("program", {{"program", program.id.hex()},
+                           {"name", program.model},
+                           {"device", program.target.device},
+                           {"fragments", program.fragments.size()}});
   can_launch_ = make_error(ErrorKind::unsupported, "the emulated device has no addresses to launch with; use run");
   if (CudaExecutor* const gpu = gpu_of(executor_)) {
     auto streamed = StreamProgram::open(program, *gpu);
     if (!streamed && streamed.error().kind != ErrorKind::unsupported) return streamed.error();
     can_launch_ = streamed ? Status() : Status(streamed.error());
+    if (!streamed) {
+      trace::event("fallback", {{"what", program.model},
+                                {"reason", streamed.error().message},
+                                {"to", "host memory, step by step"},
+                                {"where", program.model}});
+    }
     if (streamed) {
       stream_program_ = *std::move(streamed);
       return {};
@@ -113,6 +124,7 @@ Status OpenProgram::run(Inputs parameters, Outputs results) {
   }
   {
     const std::lock_guard lock(running_);
+    const auto phase = first_launch(launched_, program().id, "host memory");
     STITCH_TRY(runner_ ? runner_->run(from, to) : stream_program_->run(from, to));
   }
   for (std::size_t i = 0; i < results.size(); ++i) {
@@ -124,6 +136,7 @@ Status OpenProgram::run(Inputs parameters, Outputs results) {
 Status OpenProgram::launch(Addresses parameters, Addresses results, void* stream) {
   STITCH_TRY(can_launch_);
   const std::lock_guard lock(running_);
+  const auto phase = first_launch(launched_, program().id, "stream");
   return stream_program_->launch(parameters, results, stream);
 }
 

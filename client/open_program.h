@@ -58,7 +58,8 @@ class OpenProgram {
 
   OpenExecutor executor_;
   Status can_launch_;
-  std::mutex running_;                             ///< guards what follows
+  std::mutex running_;  ///< guards what follows
+  bool launched_ = false;
   std::unique_ptr<ProgramRunner> runner_;          ///< one of the two
   std::unique_ptr<StreamProgram> stream_program_;  ///< is there
 };

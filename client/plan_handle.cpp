@@ -4,6 +4,7 @@
 #include <chrono>
 #include <condition_variable>
 
+#include "client/trace/plan_trace.h"
 #include "graph/canonical.h"
 
 namespace stitch::client {
@@ -106,6 +107,7 @@ Status PlanHandle::run(Inputs parameters, Outputs results) {
   if (!in_use_) return make_error(ErrorKind::unavailable, "{}", why_none_);
   STITCH_ASSIGN(const auto inputs, arrange(parameters, in_use_->parameter_order, "parameter"));
   STITCH_ASSIGN(const auto outputs, arrange(results, in_use_->result_order, "result"));
+  const auto phase = first_launch(in_use_->launched, in_use_->loaded->plan().id, "host memory");
   return in_use_->loaded->run(inputs, outputs);
 }
 
@@ -114,6 +116,7 @@ Status PlanHandle::launch(Addresses parameters, Addresses results, void* stream)
   if (!in_use_) return make_error(ErrorKind::unavailable, "{}", why_none_);
   STITCH_ASSIGN(const auto inputs, arrange(parameters, in_use_->parameter_order, "parameter"));
   STITCH_ASSIGN(const auto outputs, arrange(results, in_use_->result_order, "result"));
+  const auto phase = first_launch(in_use_->launched, in_use_->loaded->plan().id, "stream");
   return in_use_->loaded->launch(inputs, outputs, stream);
 }
 
@@ -175,6 +178,16 @@ int PlanHandle::swaps() const {
 
 void PlanHandle::put_in_use(std::shared_ptr<InUse> next, std::string why_none) {
   const std::lock_guard lock(run_mutex_);
+  if (next) {
+    const api::Plan& plan = next->loaded->plan();
+    trace::event("swap", {{"fragment", key_.hex()},
+                          {"from", latest_.id.hex()},
+                          {"plan", plan.id.hex()},
+                          {"label", plan.label},
+                          {"predicted_us", plan.predicted_us}});
+  } else {
+    trace::event("withdrawn", {{"fragment", key_.hex()}, {"plan", latest_.id.hex()}, {"reason", why_none}});
+  }
   if (in_use_) replaced_.push_back(std::move(in_use_));
   in_use_ = std::move(next);
   why_none_ = std::move(why_none);

@@ -69,6 +69,7 @@ class PlanHandle {
   struct InUse {
     std::unique_ptr<LoadedPlan> loaded;
     std::vector<int> parameter_order, result_order;
+    bool launched = false;
   };
 
   PlanHandle(Client& client, Executor& executor, graph::Graph fragment, FetchOptions options);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "base/trace.h"
 #include "client/host/library_call.h"
 #include "client/program_frame.h"
 #include "client/program_plans.h"
@@ -54,6 +55,10 @@ Status ProgramRunner::load(Executor& executor, const ArtifactSource& artifacts) 
 }
 
 void ProgramRunner::note_fallback(int region, int index, std::string reason) {
+  trace::event("fallback", {{"what", program_.regions[region].steps[index].name},
+                            {"reason", reason},
+                            {"to", "reference evaluator"},
+                            {"where", program_.model}});
   fallbacks_.push_back({region, index, program_.regions[region].steps[index].name, std::move(reason)});
 }
 

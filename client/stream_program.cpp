@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "base/trace.h"
 #include "client/cuda_context.h"
 #include "client/device_events.h"
 #include "client/device_steps.h"
@@ -55,10 +56,11 @@ StreamProgram::Contents::~Contents() {
 /// Loads nothing where the program has no calls.
 Status StreamProgram::Contents::prepare_calls(const api::Program& program) {
   if (program.calls.empty()) return {};
+  trace::Phase phase("prepare libraries", {{"calls", program.calls.size()}});
   const CurrentContext current(*context);
   STITCH_TRY(current.status());
   const BesideCaptures beside(driver);
-  return calls->prepare(program.calls);
+  return trace::noted(phase, calls->prepare(program.calls));
 }
 
 Status StreamProgram::Contents::enqueue(StreamTail& tail, DeviceStep& step, Addresses inputs, Addresses outputs,

@@ -61,6 +61,16 @@ Result<Imported> import_as(Format format, std::string_view bytes, const ImportOp
   return make_error(ErrorKind::internal, "no such format");
 }
 
+/// Of a document of ours that is no model, what it is instead of the first field that a fragment has not.
+Error explained(Error error, Format format, std::string_view bytes) {
+  if (format != Format::fragment) return error;
+  for (const std::string_view kind : {"package", "program"}) {
+    if (bytes.find(fmt::format("stitch-{}", kind)) != std::string_view::npos)
+      return make_error(ErrorKind::invalid_argument, "a {} of Stitch's, and no model", kind);
+  }
+  return error;
+}
+
 }  // namespace
 
 Result<Imported> import_bytes(std::string_view bytes, std::string_view name, const ImportOptions& options) {
@@ -78,9 +88,10 @@ Result<Imported> import_bytes(std::string_view bytes, std::string_view name, con
   for (const std::optional<Format> format :
        {format_of_contents(bytes), format_of_name(name), format_of_first_byte(bytes)}) {
     if (!format) continue;
-    STITCH_ASSIGN(Imported imported, import_as(*format, bytes, options));
-    imported.graph.constraints = imported.graph.constraints | options.constraints;
-    for (const std::string& donation : options.donations) STITCH_TRY(donate(imported, donation));
+    Result<Imported> imported = import_as(*format, bytes, options);
+    if (!imported) return explained(imported.error(), *format, bytes);
+    imported->graph.constraints = imported->graph.constraints | options.constraints;
+    for (const std::string& donation : options.donations) STITCH_TRY(donate(*imported, donation));
     return imported;
   }
   return make_error(ErrorKind::unsupported, "neither HLO text nor ONNX nor a fragment (JSON or CBOR)");

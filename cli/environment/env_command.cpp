@@ -26,6 +26,7 @@ constexpr std::array variables = {
     Variable{"STITCH_TOKEN_FILE", "clients", "the secret of a server that is reached over TCP"},
     Variable{"STITCH_ALLOW_REMOTE", "clients", "1: machine code from another machine over plain HTTP is taken"},
     Variable{"STITCH_MODE", "clients", "replay: plans that are stored and nothing else"},
+    Variable{"STITCH_TRACE", "clients", "a folder: each process writes what it did there, for stitch trace"},
     Variable{"STITCH_CUBLAS_LT", "clients", "cuBLASLt's file, where the loader does not find it"},
     Variable{"STITCH_CUDNN", "clients", "cuDNN's file, where the loader does not find it"},
     Variable{"STITCH_CACHE_DIR", "clients, servers", "the folder of artifacts, compiled kernels and databases"},

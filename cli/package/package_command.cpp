@@ -5,8 +5,7 @@
 #include "api/package_document.h"
 #include "base/device_class.h"
 #include "cli/commands.h"
-#include "cli/interruption.h"
-#include "tuning/programs/model_program.h"
+#include "cli/package/local_program.h"
 
 namespace stitch::cli {
 namespace {
@@ -23,26 +22,13 @@ struct PackageOptions {
 
 Result<api::Program> make_program(const PackageOptions& options, const std::string& target, const std::string& bytes,
                                   const Interruption& interruption) {
-  CommonOptions common = options.common;
-  common.target = target;
-  tuning::TunerOptions tuning_options;
-  tuning_options.products = options.products;
-  STITCH_ASSIGN(const auto session, Session::open(common, tuning_options, {options.database}));
-  std::unique_ptr<tuning::RememberingTuner> memory;
-  if (session->store != nullptr) {
-    STITCH_ASSIGN(memory, tuning::RememberingTuner::open(*session->store, *session->tuner, session->clock));
-  }
-  const std::string name = options.model.filename().string();
-  import::ImportOptions asked;
-  asked.constraints = options.common.constraints;
-  STITCH_ASSIGN(const auto imported, import::import_bytes(bytes, name, asked));
-  const tuning::ProgramRequest request{.name = name,
-                                       .source = sha256(bytes),
-                                       .tunes = !options.predicts,
-                                       .memory = memory.get(),
-                                       .progress = progress_display(options.common.quiet),
-                                       .stop = interruption.token()};
-  return tuning::make_program(imported, *session->tuner, request);
+  LocalProgram wanted{.common = options.common,
+                      .name = options.model.filename().string(),
+                      .database = options.database,
+                      .products = options.products,
+                      .tunes = !options.predicts};
+  wanted.common.target = target;
+  return make_local_program(wanted, bytes, interruption);
 }
 
 /// How the package goes with the GPUs that were asked for, or with all that are known.
@@ -67,13 +53,19 @@ Result<ExitCode> package(const PackageOptions& options) {
   RealFileSystem files;
   STITCH_ASSIGN(const std::string bytes, files.read(options.model));
   if (api::looks_like_package(bytes)) {
+    if (!options.output.empty() || !options.database.empty() || options.predicts) {
+      return make_error(ErrorKind::invalid_argument,
+                        "{}: a package, and no model: --output, --db and --predict are for making one",
+                        options.model.string());
+    }
     const auto known = api::decode_package(bytes);
     if (!known) return known.error().within(options.model.string());
     print(options, *known);
     return ExitCode::success;
   }
   if (options.targets.empty() || options.output.empty())
-    return make_error(ErrorKind::invalid_argument, "{}: a model; --targets and --output are wanted",
+    return make_error(ErrorKind::invalid_argument,
+                      "{}: a model, of which a package is made for GPUs: --targets and --output are wanted",
                       options.model.string());
   const Interruption interruption;
   api::Package made{options.model.filename().string(), sha256(bytes), {}};

@@ -104,7 +104,9 @@ Result<StartupReport> measure_startup(const StartupOptions& options) {
   STITCH_ASSIGN(const std::string bytes, files.read(options.model));
   const bool package = api::looks_like_package(bytes);
   if (!package && options.server.empty())
-    return make_error(ErrorKind::invalid_argument, "{}: a model; --server is wanted", options.model.string());
+    return make_error(ErrorKind::invalid_argument,
+                      "{}: a model: --server is wanted, the stitchd that tuned it (or a package instead)",
+                      options.model.string());
   StartupReport report;
   report.model = options.model.filename().string();
   report.from = package ? "a package" : options.server;
@@ -112,7 +114,10 @@ Result<StartupReport> measure_startup(const StartupOptions& options) {
   for (int i = 0; i <= options.repeat; ++i) {
     const Status started = package ? start_from_package(options, files, phases, report)
                                    : start_from_server(options, files, phases, report);
-    if (!started) return started.error().within(options.model.string());
+    if (started) continue;
+    const bool tuned = package || started.error().kind != ErrorKind::not_found;
+    return Error{started.error().kind, fmt::format("{}: {}{}", options.model.string(), started.error().message,
+                                                   tuned ? "" : "; stitch tune MODEL --server ADDRESS makes one")};
   }
   return report;
 }

@@ -4,7 +4,7 @@ import json
 import os
 import pathlib
 
-from . import _native, _server, _settings, _tuning, errors
+from . import _native, _server, _settings, _trace, _tuning, errors
 
 _LONGEST_MS = 600_000
 
@@ -36,7 +36,8 @@ def fragment(source) -> Fragment:
     if isinstance(source, (str, os.PathLike)) and not str(source).lstrip().startswith("{"):
         path = pathlib.Path(source)
         try:
-            return _native.read_model(path.read_bytes(), path.name)
+            with _trace.phase("import", name=path.name):
+                return _native.read_model(path.read_bytes(), path.name)
         except OSError as error:
             raise errors.InvalidArgument(f"{path}: {error.strerror}") from error
     return _native.read_model(source.encode() if isinstance(source, str) else bytes(source))

@@ -38,6 +38,10 @@ TEST_F(PackageEmulated, RunsWithoutCompilerAndSaysWhereItWould) {
   EXPECT_THAT(why, HasSubstr("h100: code for sm_90a needs compute capability 9.0 alone, t4 has 7.5"));
   EXPECT_THAT(why, HasSubstr("l4: code for sm_89 needs compute capability 8.9 or later, t4 has 7.5"));
 
+  EXPECT_THAT(stitch({"package", file, "--output", folder.at("other")}).err, HasSubstr("a package, and no model"));
+  EXPECT_THAT(stitch({"tune", file, "--cache", cache}).err, HasSubstr("a package of Stitch's, and no model"));
+  EXPECT_THAT(stitch({"bench", file, "--cache", cache}).err, HasSubstr("a package, and no model: --startup"));
+
   for (const char* target : {"h100", "l4"}) {
     const Outcome ran = stitch({"run", file, "--target", target, "--check", "--json", "--cache", folder.at("none")});
     ASSERT_EQ(ran.code, 0) << ran.err << ran.out;
@@ -100,6 +104,15 @@ TEST_F(PackageEmulated, AMissNamesTheFieldsThatDiffer) {
     EXPECT_EQ(report["fragments"].size(), 1U) << report;
     return report["fragments"][0];
   };
+  const Outcome mistyped = stitch({"explain-miss", model, "--db", database, "--cache", cache});
+  EXPECT_EQ(mistyped.code, 3);
+  EXPECT_THAT(mistyped.err, HasSubstr("no database " + database));
+  EXPECT_FALSE(std::filesystem::exists(database)) << "nor is one made";
+  const std::string other = folder.write("tanh.hlo.txt", R"(HloModule other
+ENTRY main { x = f32[64] parameter(0)
+  ROOT y = f32[64] tanh(x) }
+)");
+  ASSERT_EQ(stitch({"tune", other, "--db", database, "--cache", cache}).code, 0);
   const json nothing = explained(model);
   EXPECT_EQ(nothing["found"], false);
   EXPECT_EQ(nothing["differs"][0]["field"], "fragment");

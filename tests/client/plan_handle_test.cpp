@@ -22,6 +22,7 @@
 #include "graph/builder.h"
 #include "graph/codec/codec.h"
 #include "graph/reference/evaluate.h"
+#include "tests/base/test_variable.h"
 #include "tests/daemon/running_service.h"
 #include "tests/kernel/attention_graph.h"
 #include "tests/kernel/example_graphs.h"
@@ -222,6 +223,40 @@ TEST_F(ClientDaemonTest, ABetterPlanIsSwappedInBetweenTwoRuns) {
   Trial run(fragment);
   ASSERT_TRUE(run.on(**plan).ok());
   run.expect_right(fragment);
+}
+
+TEST_F(ClientDaemonTest, ATraceTellsWhatCameOfAPlan) {
+  const TestFolder traces;
+  const TestVariable variable("STITCH_TRACE", traces.path().string());
+  const graph::Graph fragment = tuning::samples::softmax(8, 64);
+  auto plan = PlanHandle::fetch(*client_, executor_, fragment, {.name = "softmax"});
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  ASSERT_TRUE(PlanHandle::fetch(*client_, executor_, fragment).ok());
+  Trial run(fragment);
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(run.on(**plan).ok());
+  const db::PlanRecord better = promote_another(*running_->store, (*plan)->plan().fragment, 1);
+  ASSERT_TRUE(*(*plan)->check_for_update());
+  ASSERT_TRUE(run.on(**plan).ok());
+
+  std::vector<nlohmann::json> events;
+  std::string names;
+  const auto files = RealFileSystem().list(traces);
+  ASSERT_EQ(files.size(), 1U);
+  std::ifstream file(files[0].path);
+  for (std::string line; std::getline(file, line);) {
+    events.push_back(nlohmann::json::parse(line));
+    names += events.back()["event"].get<std::string>() + ", ";
+  }
+  EXPECT_EQ(
+      names,
+      "begin, fetch, artifact, load, fetch, artifact, load, first launch, fetch, artifact, load, swap, first launch, ");
+  EXPECT_EQ(events[1]["hit"], false);
+  EXPECT_EQ(events[1]["name"], "softmax");
+  EXPECT_EQ(events[2]["source"], "server");
+  EXPECT_EQ(events[4]["hit"], true);
+  EXPECT_EQ(events[5]["source"], "folder");
+  EXPECT_EQ(events[7]["on"], "host memory");
+  EXPECT_EQ(events[11]["plan"], better.id.hex());
 }
 
 TEST_F(ClientDaemonTest, WhatMayLieInOnePlaceIsInTheFragmentsOrder) {

@@ -102,6 +102,12 @@ TEST_F(Import, ErrorsNameTheFileAndThePlace) {
       {"empty.hlo", "", ErrorKind::parse, "empty.hlo: line 1, column 1: the file is empty"},
       {"blank.onnx", " \n\t", ErrorKind::parse, "the file is empty"},
       {"picture.png", "\x89PNG", ErrorKind::unsupported, "neither HLO text nor ONNX nor a fragment"},
+      {"program.cbor",
+       "\xa1"
+       "fformatnstitch-program",
+       ErrorKind::invalid_argument, "a program of Stitch's, and no model"},
+      {"package", "{\"format\": \"stitch-package\"}", ErrorKind::invalid_argument,
+       "a package of Stitch's, and no model"},
       {"cut.gz", gzipped(hlo).substr(0, 40), ErrorKind::corrupt, "cut.gz: gzip: "},
   };
   for (const Row& row : rows) {

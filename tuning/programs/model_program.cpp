@@ -149,6 +149,10 @@ Status plan_program(const Tuner& tuner, const ProgramRequest& request, api::Prog
       STITCH_ASSIGN(const bool recalled, recall(*memory, request.tunes, fragment, code));
       if (recalled) continue;
     }
+    if (!request.makes) {
+      fragment.why_none = "no plan is stored for it";
+      continue;
+    }
     Result<TunedFragment> tuned = make_plan(tuner, memory, request, fragment.graph);
     if (request.stop.stop_requested()) return make_error(ErrorKind::cancelled, "stopped while planning {}", title);
     if (!tuned) {

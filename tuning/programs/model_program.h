@@ -22,6 +22,8 @@ struct ProgramRequest {
   /// Plans that are served there are taken, if they are as well founded as `tunes` asks for, and what is made is kept
   /// there; null: everything is made anew.
   RememberingTuner* memory = nullptr;
+  /// False: plans that are served there, and no others; a fragment without one says so.
+  bool makes = true;
   ProgressSink progress = {};
   std::stop_token stop = {};
   std::optional<ProductsBy> products = {};  ///< instead of the tuner's

@@ -9,7 +9,7 @@ import threading
 import jax
 from jax.extend import core
 
-from .. import _native, _program, errors
+from .. import _native, _program, _trace, errors
 from . import _report
 from ._options import Settings
 
@@ -44,12 +44,14 @@ def call_of(jaxpr: core.ClosedJaxpr, settings: Settings, name: str, device: str,
     Errors: Unsupported (an operator that nobody here computes, or that no stream takes; the message names it and its
     place), ConstraintError (more memory than the settings allow), Unavailable, Timeout.
     """
-    text = hlo_text(jaxpr)
+    with _trace.phase("capture", name=name):
+        text = hlo_text(jaxpr)
     key = (hashlib.sha256(text.encode()).digest(), device, settings.server, settings.max_workspace_bytes, in_place)
     with _lock:
         if key in _made:
             return _made[key]
-    fragment = _native.read_model(text.encode(), f"{name}.hlo.txt")
+    with _trace.phase("import", name=name):
+        fragment = _native.read_model(text.encode(), f"{name}.hlo.txt")
     if len(fragment.parameters) != len(jaxpr.in_avals) or len(fragment.results) != len(jaxpr.out_avals):
         raise errors.Unsupported(
             f"its HLO has {len(fragment.parameters)} parameters and {len(fragment.results)} results, not"

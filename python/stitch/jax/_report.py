@@ -1,7 +1,10 @@
 """What `stitch.jax` did: counted for `report`, said once per reason."""
 
+import atexit
 import logging
 import threading
+
+from .. import _trace
 
 log = logging.getLogger("stitch.jax")
 
@@ -32,12 +35,21 @@ def count(name: str, by: int = 1) -> None:
 
 def fell_back(function: str, reason: str) -> None:
     """A function that XLA runs itself; said when it is the first for its reason."""
+    _trace.event("fallback", what=function, reason=reason, to="XLA")
     with _lock:
         entry = _fell_back.setdefault(reason, {"function": function, "reason": reason, "count": 0})
         entry["count"] += 1
         first = entry["count"] == 1
     if first:
         log.warning("XLA runs %s: %s", function, reason)
+
+
+def _tell_at_end() -> None:
+    if any(_numbers.values()):
+        _trace.event("report", of="jax", **_numbers)
+
+
+atexit.register(_tell_at_end)
 
 
 def snapshot() -> dict:

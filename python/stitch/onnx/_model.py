@@ -8,7 +8,7 @@ import threading
 
 import numpy
 
-from .. import _native, _plan, _program, errors
+from .. import _native, _plan, _program, _trace, errors
 from . import _context, _types
 from ._errors import InvalidArgument, InvalidGraph, NoSuchFile, translated
 
@@ -77,7 +77,7 @@ class Model:
             name: (_types.ours_of_array(array), list(array.shape), numpy.ascontiguousarray(array).tobytes())
             for name, array in self._small(feeds or {}).items()
         }
-        with translated(reading=True):
+        with translated(reading=True), _trace.phase("import", name=self.ports["graph"]):
             return _native.read_onnx(self._data, extents, known, True)
 
     def _small(self, feeds: dict) -> dict:

@@ -12,6 +12,7 @@ import warnings
 import numpy
 
 from . import _context, _options, _types
+from .. import _trace
 from .._settings import nearest
 from ._errors import EPFail, Fail, InvalidArgument, NoSuchFile, NotImplemented
 from ._model import _UNKNOWN, Model
@@ -175,6 +176,7 @@ class InferenceSession:
             os.fspath(source) if isinstance(source, os.PathLike) else source, providers=[_THEIRS]
         )
         self._providers = [_THEIRS]
+        _trace.event("fallback", what=self._model.ports["graph"], reason=str(error), to="onnxruntime")
         if str(error) not in _said:
             _said.add(str(error))
             log.warning("onnxruntime runs the model: %s", error)

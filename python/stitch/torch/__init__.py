@@ -23,7 +23,7 @@ from torch._functorch.aot_autograd import make_boxed_func
 from torch._logging import trace_structured
 from torch.utils.checkpoint import CheckpointPolicy
 
-from .. import errors
+from .. import _trace, errors
 
 try:
     from . import _artifacts, _decompositions, _document, _inductor, _partition, _random, _report, _runtime, _updates
@@ -70,8 +70,24 @@ def _say_what_is_not_traced(_=None) -> None:
     _fused_steps = breaks
 
 
+_capturing: list = []
+"""When Dynamo began the compilation that is under way."""
+
+
+def _note_beginning(_) -> None:
+    _capturing[:] = [_trace.now()]
+
+
+def _note_capture() -> None:
+    """In the trace, what Dynamo took until it called the back end."""
+    if _capturing:
+        _trace.since("capture (Dynamo)", _capturing.pop())
+
+
 def _follow_dynamo() -> None:
     """Looks after every compilation of Dynamo's; torch._dynamo.reset() forgets who wanted to."""
+    if _note_beginning not in callback_handler.start_callbacks:
+        callback_handler.register_start_callback(_note_beginning)
     if _say_what_is_not_traced not in callback_handler.end_callbacks:
         callback_handler.register_end_callback(_say_what_is_not_traced)
 
@@ -140,7 +156,7 @@ def _compile(graph_module: torch.fx.GraphModule, settings: Settings):
         _compile_rest(graph_module, device)
     _updates.put_back(graph_module.graph, updates, together=bool(pieces))
     _runtime.record()
-    _trace(pieces, reasons)
+    _write_artifact(pieces, reasons)
     return _inductor.boxed(graph_module) if pieces else _without_ours(graph_module, settings, device)
 
 
@@ -176,7 +192,7 @@ def _compile_rest(graph_module: torch.fx.GraphModule, device: torch.device) -> N
             node.args = (graph_module.graph.call_function(_inductor.box, tuple(node.args)),)
 
 
-def _trace(pieces: list, reasons: dict) -> None:
+def _write_artifact(pieces: list, reasons: dict) -> None:
     """For who reads PyTorch's traces (tlparse) and logs (TORCH_LOGS="stitch.torch"): what became of a graph."""
     plans = [piece.describe() for piece in pieces]
     _report.log.info("pieces of ours in a graph: %s", plans)
@@ -192,7 +208,8 @@ def _compiler(settings: Settings):
         try:
             # AOTAutograd goes on using the graph that it gave us.
             own = torch.fx.GraphModule(graph_module, _copied(graph_module.graph))
-            return _compile(own, settings)
+            with _trace.phase("split", nodes=len(own.graph.nodes)):
+                return _compile(own, settings)
         except Exception as error:
             if settings.fallback == "error":
                 raise
@@ -264,6 +281,7 @@ def backend(graph_module, example_inputs, *, mode=None, options=None):
     `options`: see `list_options`; an unknown one is a ValueError that names the nearest. `mode`: PyTorch's words, which
     stand for options (`list_mode_options`).
     """
+    _note_capture()
     settings = settings_of(mode, options)
     _follow_dynamo()
     if settings.disable:
@@ -275,6 +293,7 @@ def backend(graph_module, example_inputs, *, mode=None, options=None):
         )
         if settings.fallback != "inductor":
             return _artifacts.as_pytorch_runs_it(graph_module)
-    if _artifacts.is_ahead():
-        return _compiled_ahead(graph_module, example_inputs, settings)
-    return compiled(graph_module, example_inputs, settings)
+    with _trace.phase("capture (AOTAutograd)", nodes=len(graph_module.graph.nodes)):
+        if _artifacts.is_ahead():
+            return _compiled_ahead(graph_module, example_inputs, settings)
+        return compiled(graph_module, example_inputs, settings)

@@ -1,8 +1,11 @@
 """What the back end did: counted for `report`, said once per reason."""
 
+import atexit
 import logging
 import os
 import threading
+
+from .. import _trace
 
 log = logging.getLogger("stitch.torch")
 
@@ -54,6 +57,7 @@ def ran(launches: int, bytes_moved: int) -> None:
 
 def fell_back(op: str, reason: str, where: str) -> None:
     """An operator that PyTorch runs although it is none of the library's; said when it is the first of its reason."""
+    _trace.event("fallback", what=op, reason=reason, to="PyTorch", where=where)
     with _lock:
         entry = _counts.fell_back.setdefault((op, reason), {"op": op, "reason": reason, "where": where, "count": 0})
         entry["count"] += 1
@@ -68,6 +72,8 @@ def failed(kind: str, message: str) -> None:
         entry = _counts.failed.setdefault(kind, {"kind": kind, "message": message, "count": 0})
         entry["count"] += 1
         first = entry["count"] == 1
+    if first:  # some of them come with every call
+        _trace.event("fallback", what=kind, reason=message, to="PyTorch")
     if first:
         log.warning("%s; PyTorch runs these operators instead", message)
 
@@ -80,6 +86,21 @@ def snapshot() -> dict:
     ours, others = result["operators_ours"], sum(entry["count"] for entry in result["fell_back"])
     result["share"] = ours / (ours + others) if ours + others else None
     return result
+
+
+def _tell_at_end() -> None:
+    """The process's counts in its trace, and how often it fell back beyond the first time."""
+    found = snapshot()
+    if not found["graphs"]:
+        return
+    for entry in found["failed"]:
+        if entry["count"] > 1:
+            more = entry["count"] - 1
+            _trace.event("fallback", what=entry["kind"], reason=entry["message"], to="PyTorch", count=more)
+    _trace.event("report", of="torch", **{name: found[name] for name in (*_COUNTS, "share")})
+
+
+atexit.register(_tell_at_end)
 
 
 def some_of(names: list) -> str:

@@ -12,7 +12,7 @@ import weakref
 
 import torch
 
-from .. import _native, _server, _tuning, errors
+from .. import _native, _server, _trace, _tuning, errors
 from . import _artifacts, _document, _inductor, _locks, _memory, _report, _rows, _shapes
 
 _FETCH_MS = 60_000
@@ -97,6 +97,9 @@ class Slot:
             self.in_place = frozenset(map(tuple, plan.info["in_place"]))
             self.recorded = False
             self.plan = plan
+            info = plan.info
+            saved = isinstance(plan, _artifacts.SavedPlan)
+            _trace.event("ready", plan=info["id"], label=info["label"], source="saved" if saved else "server")
         except errors.Unavailable as error:
             self.refusal = error
             _dead[settings.server] = time.monotonic()
@@ -170,7 +173,8 @@ def answers(server: str | None) -> bool:
 def _fetch(document: str, settings, place: tuple, constraints: str, plan_id: str = ""):
     if is_dead(settings.server):
         raise errors.Unavailable("the server did not answer a moment ago")
-    fragment = _native.read_aten(document)
+    with _trace.phase("import"):
+        fragment = _native.read_aten(document)
     client = _server.shared(settings.server)
     # A look-up begins what is tuned in the background; where it is to be more, or to end, that is asked for by itself.
     asks = settings.tuned == "full" or (settings.tuned == "quick" and settings.budget_seconds > 0)

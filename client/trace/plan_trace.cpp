@@ -1,0 +1,104 @@
+#include "client/trace/plan_trace.h"
+
+#include <fmt/ranges.h>
+
+#include <utility>
+
+namespace stitch::client {
+namespace {
+
+std::string why_missed(const api::LookupAnswer& answer) {
+  if (!answer.closest_plan) return "nothing of its family was stored";
+  return fmt::format("the nearest, plan {}, differs in {}", answer.closest_plan->hex(),
+                     fmt::join(answer.differed, ", "));
+}
+
+std::string_view source_of(const api::LookupAnswer& answer) {
+  switch (answer.source) {
+    case api::LookupAnswer::Source::store: return answer.made_by ? "stale" : "store";
+    case api::LookupAnswer::Source::predicted: return "predicted";
+    case api::LookupAnswer::Source::pending: break;
+  }
+  return "pending";
+}
+
+}  // namespace
+
+void note_answer(trace::Phase& phase, const Result<api::LookupAnswer>& answer) {
+  if (!trace::enabled()) return;
+  if (!answer) {
+    phase.add({"hit", false});
+    phase.add({"reason", answer.error().message});
+    return;
+  }
+  const bool hit = answer->source == api::LookupAnswer::Source::store;
+  phase.add({"fragment", answer->fragment.hex()});
+  phase.add({"hit", hit});
+  phase.add({"source", source_of(*answer)});
+  if (!hit) phase.add({"reason", why_missed(*answer)});
+  if (answer->made_by)
+    phase.add({"reason", fmt::format("made by another environment: {}", fmt::join(answer->differed, ", "))});
+  if (answer->job) phase.add({"job", *answer->job});
+  if (!answer->plan) return;
+  phase.add({"plan", answer->plan->id.hex()});
+  phase.add({"label", answer->plan->label});
+  phase.add({"launches", answer->plan->launches.size()});
+}
+
+std::string name_in_trace(const graph::Graph& fragment, const std::string& name) {
+  if (!trace::enabled() || !name.empty()) return name;
+  constexpr int most = 3;
+  std::string text;
+  int operators = 0;
+  for (const graph::Node& node : fragment.nodes()) {
+    if (node.op == graph::Op::parameter || node.op == graph::Op::constant) continue;
+    if (++operators <= most) text += fmt::format("{}{}", text.empty() ? "" : ", ", to_string(node.op));
+  }
+  return operators <= most ? text : fmt::format("{} and {} more", text, operators - most);
+}
+
+void trace_plans(const api::Program& program, std::string_view source) {
+  if (!trace::enabled()) return;
+  for (const api::ProgramFragment& fragment : program.fragments) {
+    if (!fragment.plan) continue;
+    trace::event("fragment", {{"fragment", fragment.key.hex()},
+                              {"name", program.model},
+                              {"hit", source != "made"},
+                              {"source", source},
+                              {"plan", fragment.plan->id.hex()},
+                              {"label", fragment.plan->label},
+                              {"launches", fragment.plan->launches.size()},
+                              {"occurrences", fragment.occurrences}});
+  }
+}
+
+void trace_missing(const api::Program& program) {
+  if (!trace::enabled()) return;
+  for (const api::ProgramFragment& fragment : program.fragments) {
+    if (fragment.plan) continue;
+    trace::event(
+        "fragment",
+        {{"fragment", fragment.key.hex()}, {"name", program.model}, {"hit", false}, {"reason", fragment.why_none}});
+  }
+}
+
+Result<api::Submitted> traced(std::string_view name, Result<api::Submitted> submitted) {
+  if (submitted) {
+    trace::event(
+        "tuning",
+        {{"name", name}, {"job", submitted->job}, {"joined", submitted->joined}, {"subject", submitted->subject}});
+  } else {
+    trace::event("tuning", {{"name", name}, {"error", submitted.error().message}});
+  }
+  return submitted;
+}
+
+std::optional<trace::Phase> first_launch(bool& launched, const Hash128& of, std::string_view on) {
+  if (launched) return std::nullopt;
+  launched = true;
+  if (!trace::enabled()) return std::nullopt;
+  return std::optional<trace::Phase>(std::in_place, "first launch",
+                                     std::initializer_list<trace::Field>{{"of", of.hex()}, {"on", on}});
+}
+
+}  // namespace stitch::client
