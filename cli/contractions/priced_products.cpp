@@ -66,13 +66,12 @@ class Pricer {
   }
   void operator()(const kernel::ProductChain& chain) {
     const double library_us = costmodel::unfused_chain_us(chain, device_);
-    search::for_each_chain(chain, device_, {},
-                           [&](const kernel::ChainSchedule& schedule, const kernel::KeyWalk& walk) {
-                             for (ordered_json* line : lines_of(schedule_hash(schedule))) {
-                               set_prediction(costmodel::chain_time(chain, schedule, walk, device_), library_us, *line);
-                               (*line)["what"] = to_string(schedule);
-                             }
-                           });
+    search::for_each_chain(chain, device_, {}, [&](const kernel::ChainSchedule& schedule, const kernel::KeyWalk& walk) {
+      for (ordered_json* line : lines_of(schedule_hash(schedule))) {
+        set_prediction(costmodel::chain_time(chain, schedule, walk, device_), library_us, *line);
+        (*line)["what"] = to_string(schedule);
+      }
+    });
   }
 
  private:

@@ -89,9 +89,7 @@ struct AttentionExtents {
 
   [[nodiscard]] graph::Dims of_scores() const { return {batch, heads, rows, keys}; }
   [[nodiscard]] graph::Dims of_rows() const { return {batch, heads, rows}; }
-  [[nodiscard]] double scale() const {
-    return 1 / std::sqrt(static_cast<double>(std::max<std::int64_t>(1, depth)));
-  }
+  [[nodiscard]] double scale() const { return 1 / std::sqrt(static_cast<double>(std::max<std::int64_t>(1, depth))); }
 
   Value shared(graph::Builder& b, std::int64_t columns) const {
     const Value each = b.parameter(dtype, {batch, kv_heads, keys, columns});

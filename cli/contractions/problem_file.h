@@ -23,11 +23,11 @@ struct NamedProblem {
 /// An object with `keys` is an attention: `name`, `dtype`, `batch`, `heads`, `kv_heads` (heads that keys and values
 /// have; `heads` otherwise), `rows`, `keys`, `depth`, `width` (`depth` otherwise) and `causal` (whether row i sees the
 /// keys up to its own place, counted from the last); with `gradient` ("queries", "keys_and_values") the gradients of
-/// one (kernel/attention/product_chain.h), given maxima and reciprocal sums of rows. One with `window` (a list of extents) is a convolution: `name`,
-/// `dtype`, `result`, `images`, `features`, `results`, `groups`, `extents`, `strides`, `padding` (on both sides),
-/// `dilation` (of the window) and `holes` (dilation of the input), each a number or one for each dimension, and
-/// `features_are` ("last", or "first" as PyTorch has them). Errors: io; parse and invalid_argument, with the number and
-/// field of the product.
+/// one (kernel/attention/product_chain.h), given maxima and reciprocal sums of rows. One with `window` (a list of
+/// extents) is a convolution: `name`, `dtype`, `result`, `images`, `features`, `results`, `groups`, `extents`,
+/// `strides`, `padding` (on both sides), `dilation` (of the window) and `holes` (dilation of the input), each a number
+/// or one for each dimension, and `features_are` ("last", or "first" as PyTorch has them). Errors: io; parse and
+/// invalid_argument, with the number and field of the product.
 Result<std::vector<NamedProblem>> read_problems(FileSystem& files, const std::filesystem::path& path);
 
 }  // namespace stitch::cli

@@ -130,12 +130,11 @@ Status choose(Product& product, const DeviceSpec& device, const search::Contract
     return {};
   };
   const Status chosen = std::visit(
-      Overloaded{[](std::monostate&) { return Status{}; },
-                 [&](ContractionCase& each) {
-                   return keep(each, tuning::choose_contraction(each.problem, device, space));
-                 },
-                 [&](AttentionCase& each) { return keep(each, tuning::choose_attention(each.problem, device, space)); },
-                 [&](ChainCase& each) { return keep(each, tuning::choose_chain(each.problem, device, space)); }},
+      Overloaded{
+          [](std::monostate&) { return Status{}; },
+          [&](ContractionCase& each) { return keep(each, tuning::choose_contraction(each.problem, device, space)); },
+          [&](AttentionCase& each) { return keep(each, tuning::choose_attention(each.problem, device, space)); },
+          [&](ChainCase& each) { return keep(each, tuning::choose_chain(each.problem, device, space)); }},
       product.of);
   product.seconds = watch.seconds();
   return chosen;
@@ -166,7 +165,8 @@ nlohmann::ordered_json tile_of(const kernel::ContractionSchedule& s) {
           {"group", s.group}};
 }
 nlohmann::ordered_json tile_of(const kernel::AttentionSchedule& s) {
-  return {{"rows", s.block_rows}, {"keys", s.block_keys}, {"warp", s.warp_rows}, {"stages", s.stages}, {"split", s.split}};
+  return {
+      {"rows", s.block_rows}, {"keys", s.block_keys}, {"warp", s.warp_rows}, {"stages", s.stages}, {"split", s.split}};
 }
 nlohmann::ordered_json tile_of(const kernel::ChainSchedule& s) {
   return {{"rows", s.block_rows}, {"columns", s.block_columns}, {"warp", s.warp_rows}, {"stages", s.stages}};
@@ -181,9 +181,9 @@ double turns_of(const Product& product) {
 template <class Use>
 auto with_case(const Product& product, const Use& use) {
   using Made = decltype(use(std::get<ContractionCase>(product.of)));
-  return std::visit(Overloaded{[](const std::monostate&) -> Made { return {}; },
-                               [&](const auto& each) -> Made { return use(each); }},
-                    product.of);
+  return std::visit(
+      Overloaded{[](const std::monostate&) -> Made { return {}; }, [&](const auto& each) -> Made { return use(each); }},
+      product.of);
 }
 
 }  // namespace
@@ -229,9 +229,9 @@ std::string to_text(const Product& product) {
   if (!product.why_none.empty()) return text + fmt::format("    left to a library: {}\n", product.why_none);
   const ProductSummary summary = summary_of(product);
   text += fmt::format("    {}\n    {}\n", summary.problem, summary.schedule);
-  text +=
-      fmt::format("    predicted {:.2f} us, {} {:.2f} (either ± {:.2f}); bound by {}; best of {} schedules\n",
-                  summary.predicted_us, rival_name(product), summary.rival_us, summary.uncertainty_us, summary.bound_by, summary.enumerated);
+  text += fmt::format("    predicted {:.2f} us, {} {:.2f} (either ± {:.2f}); bound by {}; best of {} schedules\n",
+                      summary.predicted_us, rival_name(product), summary.rival_us, summary.uncertainty_us,
+                      summary.bound_by, summary.enumerated);
   text += with_case(product, [](const auto& each) { return parts_of(each.choice.time); });
   return text + fmt::format("    {} blocks of {} threads, {} bytes of dynamic shared memory\n", summary.blocks,
                             summary.threads, summary.shared_bytes);

@@ -112,8 +112,8 @@ class ChainPrinter {
       const ContractionProblem& score = c_.scores[i];
       const int depth = shape_.scores[i].block_depth;
       print_operand(out_, fmt::format("Row{}", i), score.left, c_.rows(), score.contracted,
-                    {s_.block_rows, depth, shape_.scores[i].left_copy, true, warpgroup(), c_.rows() % s_.block_rows == 0,
-                     score.contracted == depth});
+                    {s_.block_rows, depth, shape_.scores[i].left_copy, true, warpgroup(),
+                     c_.rows() % s_.block_rows == 0, score.contracted == depth});
     }
     for (const Walked& each : walked_) {
       const std::int64_t along = each.of_score ? c_.columns() : 0;
@@ -343,9 +343,8 @@ class ChainPrinter {
     out_.line("weigh_scores<Rows, Columns, {}>(weigh, of_rows, batch, block_row + warp_row, first_column + j * {}{});",
               c_.products.size(), s_.block_columns, scores);
     for (std::size_t r = 0; r < c_.products.size(); ++r) out_.line("weights{0}.take(scores{0});", r);
-    for_each_product([&](std::size_t r, std::size_t w) {
-      out_.line("product{0}.begin(weights{0}, {1});", r, place_of(w, "j"));
-    });
+    for_each_product(
+        [&](std::size_t r, std::size_t w) { out_.line("product{0}.begin(weights{0}, {1});", r, place_of(w, "j")); });
     out_.line("wait_for_products<0>();");
     for (std::size_t r = 0; r < c_.products.size(); ++r) out_.line("settle_results(product{});", r);
     out_.close();

@@ -23,8 +23,8 @@ using kernel::ProductChain;
 /// 16 × 64 scores a warp 590 and 742 a turn, of which 96 and 128 multiply.
 constexpr double weight_operator = 1.1, weight_exponential = 2, weight_conversion = 0.5, turn_walk = 70;
 constexpr double column_value = 2;
-/// By wgmma, of a weight: attention's take that much more time than their count, since they wait for one another and for
-/// registers that are being multiplied; and cycles until a product's first results are there behind its fence and
+/// By wgmma, of a weight: attention's take that much more time than their count, since they wait for one another and
+/// for registers that are being multiplied; and cycles until a product's first results are there behind its fence and
 /// barrier. Those of attention, measured on an H100 (attention_time.cpp); of chains guesses.
 constexpr double together_share = 1.6, together_turn_cycles = 400;
 /// Lanes of a warp that have different columns: of mma, of CUDA cores.
@@ -222,7 +222,8 @@ class ChainPricing {
     const double groups = static_cast<double>(shape_.warps) / kernel::warpgroup_warps;
     const double looked_up = column_values_ > 0 ? d_.l2_latency : 0;
     const double idle = together_turn_cycles + multiply_cycles() / groups;
-    const double weights = std::max(weight_instructions(), special_cycles() / groups) + 3 * d_.shared_latency + looked_up;
+    const double weights =
+        std::max(weight_instructions(), special_cycles() / groups) + 3 * d_.shared_latency + looked_up;
     return std::max(busy + idle / x, idle + weights);
   }
   [[nodiscard]] double transfer_cycles(double x) const { return x * stage_bytes() / l2_rate_of_sm(); }
@@ -272,8 +273,11 @@ class ChainPricing {
   const DeviceSpec& d_;
   const AnalyticalConstants& k_;
   const kernel::ChainShape shape_;
+  // Of wgmma's the compiler takes as many registers as there are.
   const int resident_ =
-      std::max(s_.blocks_per_sm, kernel::resident_blocks(shape_.threads, shape_.registers, shape_.shared_bytes, d_));
+      together() ? s_.blocks_per_sm
+                 : std::max(s_.blocks_per_sm,
+                            kernel::resident_blocks(shape_.threads, shape_.registers, shape_.shared_bytes, d_));
   double instructions_ = 0, exponentials_ = 0;  ///< of a score's place
   double column_values_ = 0;
   double busy_sms_ = 1, found_in_l2_ = 0, longest_ = 0;

@@ -41,7 +41,8 @@ std::string wrong_panels(const ContractionOperand& operand, int free) {
 std::string wrong_warpgroups(const ProductChain& chain, const ChainSchedule& s) {
   if (s.warp_rows != warp_rows_together || s.block_rows % rows_together != 0 || s.block_rows > most_rows_together)
     return fmt::format("{} rows of wgmma, {} of a warp", s.block_rows, s.warp_rows);
-  if (s.block_columns < 2 * least_tile || s.block_columns > 256) return fmt::format("{} columns by wgmma", s.block_columns);
+  if (s.block_columns < 2 * least_tile || s.block_columns > 256)
+    return fmt::format("{} columns by wgmma", s.block_columns);
   if (s.stages < 2) return "1 stage: one is multiplied, one on its way";
   std::string wrong;
   for (const ContractionProblem& score : chain.scores) {

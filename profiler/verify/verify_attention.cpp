@@ -26,9 +26,10 @@ std::int64_t work_of_tile(const AttentionProblem& problem, const AttentionSchedu
 
 BlockSample sample_rows(const AttentionProblem& problem, const AttentionSchedule& s, std::int64_t budget,
                         std::uint64_t seed) {
-  return sample_row_tiles({problem.batch(), kernel::shape_of(problem, s).row_tiles, problem.rows(), s.block_rows,
-                           problem.width() + std::ssize(problem.statistics), s.split, kernel::key_walk(problem, s).above.has_value()},
-                          work_of_tile(problem, s), budget, seed);
+  return sample_row_tiles(
+      {problem.batch(), kernel::shape_of(problem, s).row_tiles, problem.rows(), s.block_rows,
+       problem.width() + std::ssize(problem.statistics), s.split, kernel::key_walk(problem, s).above.has_value()},
+      work_of_tile(problem, s), budget, seed);
 }
 
 }  // namespace

@@ -12,7 +12,8 @@
 namespace stitch::search {
 
 /// Calls `visit` once for each legal schedule of a chain of products, with its walk: tiles of rows and columns, rows of
-/// a warp, stages, blocks of an SM, by `mma.sync` and by `wgmma`. Ablations of pipelining leave out what they leave out of contractions.
+/// a warp, stages, blocks of an SM, by `mma.sync` and by `wgmma`. Ablations of pipelining leave out what they leave out
+/// of contractions.
 using ChainVisit = std::function<void(const kernel::ChainSchedule&, const kernel::KeyWalk&)>;
 void for_each_chain(const kernel::ProductChain& chain, const DeviceSpec& device, const ContractionSpaceOptions& options,
                     const ChainVisit& visit);
@@ -27,7 +28,8 @@ struct RankedChains {
 };
 
 /// The schedules of least predicted time, µs. Where there are two instructions, the best by the other one is among the
-/// first three. Errors: unsupported (no instruction takes all products' types); constraint (none is legal, with the rule that the default breaks).
+/// first three. Errors: unsupported (no instruction takes all products' types); constraint (none is legal, with the
+/// rule that the default breaks).
 Result<RankedChains> best_chains(
     const kernel::ProductChain& chain, const DeviceSpec& device,
     const std::function<double(const kernel::ChainSchedule&, const kernel::KeyWalk&)>& predict,

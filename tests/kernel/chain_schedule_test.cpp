@@ -58,10 +58,18 @@ TEST(ChainSchedule, RulesSayWhatIsViolated) {
                   },
                   chain),
               HasSubstr("registers"));
-  EXPECT_THAT(violation([](ChainSchedule& s) { s.instruction = ContractionInstruction::wgmma_m64k16; }, chain),
-              HasSubstr("wgmma"));
+  EXPECT_THAT(violation([](ChainSchedule& s) { s.instruction = ContractionInstruction::wgmma_m64k32; }, chain),
+              HasSubstr("does not multiply"));
+  EXPECT_TRUE(check_legality(chain, {ContractionInstruction::wgmma_m64k16, 128, 64, 16, 2, 1}, h100));
+  EXPECT_THAT(violation([](ChainSchedule& s) { s = {ContractionInstruction::wgmma_m64k16, 128, 64, 32, 2, 1}; }, chain),
+              HasSubstr("128 rows of wgmma, 32 of a warp"));
+  EXPECT_THAT(violation([](ChainSchedule& s) { s = {ContractionInstruction::wgmma_m64k16, 64, 64, 16, 1, 1}; }, chain),
+              HasSubstr("1 stage"));
   EXPECT_THAT(violation([](ChainSchedule& s) { s.instruction = ContractionInstruction::mma_m16n8k32; }, chain),
               HasSubstr("does not multiply"));
+  const ProductChain narrow = chain_of({"", Kind::queries, {2}, 128, 128, 32, 64, DType::f16});
+  EXPECT_THAT(violation([](ChainSchedule& s) { s = {ContractionInstruction::wgmma_m64k16, 64, 64, 16, 2, 1}; }, narrow),
+              HasSubstr("a depth of 32, of which both products take a tile"));
   const ProductChain deep = chain_of({"", Kind::queries, {2}, 128, 128, 512, 64, DType::f16});
   EXPECT_THAT(violation([](ChainSchedule&) {}, deep), HasSubstr("a depth of 512"));
 }

@@ -68,33 +68,46 @@ TEST(ProductChain, IsNamedByWhatItsCodeDependsOn) {
   EXPECT_NE(hash(inside), hash(plain));
 }
 
-std::string refusal(const graph::Graph& graph) {
-  const auto chain = derive_chain(graph);
+/// What is said of the results that `make` makes.
+template <class Make>
+std::string refusal(const Make& make) {
+  graph::Builder b;
+  const auto matrix = [&](std::int64_t rows, std::int64_t columns) { return b.parameter(DType::f16, {rows, columns}); };
+  const auto product = [&](Value left, Value right) { return b.dot(left, right, {{}, {}, {1}, {0}, DType::f16}); };
+  const std::vector<Value> results = make(b, matrix, product, product(matrix(8, 16), matrix(16, 24)));
+  const auto graph = b.finish(results);
+  if (!graph) throw std::runtime_error(graph.error().message);
+  const auto chain = derive_chain(*graph);
   return chain ? "" : chain.error().message;
 }
 
 TEST(ProductChain, SaysWhyAGraphIsNone) {
-  graph::Builder b;
-  const auto matrix = [&](std::int64_t rows, std::int64_t columns) { return b.parameter(DType::f16, {rows, columns}); };
-  graph::DotAttributes dot;
-  dot.lhs_contracting = {1};
-  dot.rhs_contracting = {0};
-  dot.result = DType::f16;
-  const Value first = b.dot(matrix(8, 16), matrix(16, 24), dot);
-  EXPECT_THAT(refusal(*b.finish({first})), HasSubstr("1 dots, of which 0 are taken by others"));
-  const Value squared = b.dot(first, b.transpose(b.unary(Op::negate, first), {1, 0}), dot);
-  EXPECT_THAT(refusal(*b.finish({squared})), HasSubstr("both operands are computed"));
-  // Scores that are summed along the way have a row behind them.
-  const Value sum = b.reduce(graph::ReduceKind::sum, first, {1});
-  const Value less = b.binary(Op::subtract, first, b.broadcast(sum, {8, 24}, {0}));
-  EXPECT_THAT(refusal(*b.finish({b.dot(less, matrix(24, 8), dot)})), HasSubstr("a reduction"));
-  const Value second = b.dot(first, matrix(24, 8), dot);
-  EXPECT_THAT(refusal(*b.finish({second, first})), HasSubstr("no last dot"));
-  EXPECT_THAT(refusal(*b.finish({second, b.unary(Op::exp, second)})), HasSubstr("several results of one"));
-  // A part of the weights, and what softmax combines.
-  const Value part = b.slice(first, {0, 0}, {8, 12}, {1, 1});
-  EXPECT_NE(refusal(*b.finish({b.dot(part, matrix(12, 8), dot)})), "");
-  EXPECT_NE(refusal(test::attention_graph({"", {2}, 16, 16, 16, 16})), "");
+  using Values = std::vector<Value>;
+  EXPECT_THAT(refusal([](auto&, auto&, auto&, Value first) { return Values{first}; }),
+              HasSubstr("1 dots, of which 0 are taken by others"));
+  EXPECT_THAT(refusal([](auto& b, auto&, auto& product, Value first) {
+                return Values{product(first, b.transpose(b.unary(Op::negate, first), {1, 0}))};
+              }),
+              HasSubstr("both operands are computed"));
+  EXPECT_THAT(refusal([](auto& b, auto& matrix, auto& product, Value first) {
+                const Value sum = b.reduce(graph::ReduceKind::sum, first, {1});
+                return Values{product(b.binary(Op::subtract, first, b.broadcast(sum, {8, 24}, {0})), matrix(24, 8))};
+              }),
+              HasSubstr("a reduction"));
+  EXPECT_THAT(refusal([](auto&, auto& matrix, auto& product, Value first) {
+                return Values{product(first, matrix(24, 8)), first};
+              }),
+              HasSubstr("no last dot"));
+  EXPECT_THAT(refusal([](auto& b, auto& matrix, auto& product, Value first) {
+                const Value second = product(first, matrix(24, 8));
+                return Values{second, b.unary(Op::exp, second)};
+              }),
+              HasSubstr("several results of one"));
+  EXPECT_THAT(refusal([](auto& b, auto& matrix, auto& product, Value first) {
+                return Values{product(b.slice(first, {0, 4}, {8, 16}, {1, 1}), matrix(12, 8))};
+              }),
+              HasSubstr("a part of its weights"));
+  EXPECT_NE(derive_chain(test::attention_graph({"", {2}, 16, 16, 16, 16})).ok(), true);
 }
 
 }  // namespace

@@ -65,6 +65,7 @@ TEST(ChainPlan, BestSchedulesDoNotSpill) {
         const auto compiled = (*compiler)->compile(request);
         ASSERT_TRUE(compiled.ok()) << compiled.error().message;
         EXPECT_FALSE(compiled->resources.spills()) << compiled->resources.describe();
+        EXPECT_THAT(compiled->log, testing::Not(testing::HasSubstr("serialized"))) << compiled->log;
       }
     }
   }
