@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """What PyTorch's libraries take for the problems of a file, on the GPU at hand: cuBLAS for products, cuDNN for
-convolutions, and for attention each of scaled_dot_product_attention's kernels that takes the shape. A line of JSON for each: name, library, us (median
-of the kernels' durations by PyTorch's profiler, cold L2), low and high (quartiles), kernels (names).
+convolutions, and for attention each of scaled_dot_product_attention's kernels that takes the shape, or its backward
+pass, which is one call for all three gradients and stands under the name of keys and values. A line of JSON for each:
+name, library, us (median of the kernels' durations by PyTorch's profiler, cold L2), low and high (quartiles), kernels
+(names).
 
     bench/products/library.py PROBLEMS.json [--within SECONDS] [--iterations N]
 """
@@ -65,6 +67,9 @@ def functions_of(problem):
 
 
 def attention(problem):
+    """The forward pass; of gradients the backward one, of all three."""
+    if problem.get("gradient") == "queries":
+        return {}  # keys and values have the time of all
     from torch.nn.attention import SDPBackend, sdpa_kernel
     if problem["dtype"] not in DTYPES:
         return {}
@@ -81,9 +86,28 @@ def attention(problem):
 
     def call(backend):
         with sdpa_kernel(backend):
-            torch.nn.functional.scaled_dot_product_attention(query, key, value, is_causal=causal,
-                                                             enable_gqa=kv_heads != heads)
+            return torch.nn.functional.scaled_dot_product_attention(query, key, value, is_causal=causal,
+                                                                    enable_gqa=kv_heads != heads)
+    if "gradient" in problem:
+        return {name: lambda backend=backend: backward(call, backend, (query, key, value))
+                for name, backend in backends.items()}
     return {name: lambda backend=backend: call(backend) for name, backend in backends.items()}
+
+
+RESULTS = {}
+
+
+def backward(call, backend, operands):
+    """Of a forward pass that is made once for each problem and backend."""
+    known = (backend, *map(id, operands))
+    if known not in RESULTS:
+        RESULTS.clear()
+        for operand in operands:
+            operand.requires_grad_(True)
+        result = call(backend)
+        RESULTS[known] = result, torch.randn_like(result)
+    result, gradient = RESULTS[known]
+    torch.autograd.grad(result, operands, gradient, retain_graph=True)
 
 
 def measure(run, count, flushed):
