@@ -5,6 +5,7 @@
 
 #include "graph/calls/attention.h"
 #include "graph/calls/attention_gradients.h"
+#include "graph/calls/call_layouts.h"
 #include "graph/calls/call_leaves.h"
 #include "graph/calls/wide_epilogue.h"
 #include "graph/fill.h"
@@ -62,8 +63,8 @@ Value through_convolution_layouts(const Graph& graph, Value operand, bool is_ker
 class EpilogueFinder {
  public:
   EpilogueFinder(const Graph& graph, LibraryCall& call, const std::vector<std::vector<NodeId>>& uses,
-                 const std::vector<bool>& results, std::vector<bool>& taken)
-      : graph_(graph), call_(call), uses_(uses), results_(results), taken_(taken) {}
+                 const std::vector<bool>& results, std::vector<bool>& taken, bool transposes)
+      : graph_(graph), call_(call), uses_(uses), results_(results), taken_(taken), transposes_(transposes) {}
 
   void extend() {
     while (step()) {
@@ -90,7 +91,7 @@ class EpilogueFinder {
     switch (node.op) {
       case Op::reshape: return accept(user, state_);
       case Op::transpose:
-        return graph_.node(call_.root).op == Op::dot && unit_stride_stays(node) && accept(user, state_);
+        return transposes_ && graph_.node(call_.root).op == Op::dot && unit_stride_stays(node) && accept(user, state_);
       case Op::multiply: return state_ == State::product && other_is_scalar(node) && accept(user, state_);
       case Op::add: return absorb_addition(user, node);
       case Op::maximum:
@@ -215,36 +216,69 @@ class EpilogueFinder {
   const std::vector<std::vector<NodeId>>& uses_;
   const std::vector<bool>& results_;
   std::vector<bool>& taken_;
+  const bool transposes_;
   State state_ = State::product;
   bool has_addend_ = false;
+};
+
+class CallFinder {
+ public:
+  CallFinder(const Graph& graph, const LibraryOptions& options)
+      : graph_(graph),
+        options_(options),
+        uses_(users(graph)),
+        results_(is_result(graph)),
+        taken_(graph.size(), false) {}
+
+  std::vector<LibraryCall> find() {
+    std::vector<LibraryCall> calls;
+    for (NodeId id = 0; id < graph_.size(); ++id) {
+      const Op op = graph_.node(id).op;
+      if (op != Op::dot && op != Op::convolution) continue;
+      LibraryCall call = options_.quick_layouts && options_.layouts && op == Op::dot
+                             ? with_quick_layouts(graph_, [&](const CallLayouts& layouts) { return made(id, layouts); })
+                             : made(id, {});
+      take(call, true);
+      call.description = describe_call(graph_, call);
+      calls.push_back(std::move(call));
+    }
+    return calls;
+  }
+
+ private:
+  LibraryCall made(NodeId id, const CallLayouts& layouts) {
+    const Node& node = graph_.node(id);
+    LibraryCall call;
+    call.root = id;
+    call.result = {id, 0};
+    call.operands = call.viewed = node.operands;
+    if (options_.layouts && node.op == Op::dot) {
+      const auto& a = node.as<DotAttributes>();
+      if (layouts.left) call.operands[0] = through_layouts(graph_, node.operands[0], a.lhs_batch, a.lhs_contracting);
+      if (layouts.right) call.operands[1] = through_layouts(graph_, node.operands[1], a.rhs_batch, a.rhs_contracting);
+    } else if (options_.layouts) {
+      call.operands = {through_convolution_layouts(graph_, node.operands[0], false),
+                       through_convolution_layouts(graph_, node.operands[1], true)};
+    }
+    if (options_.epilogues) EpilogueFinder(graph_, call, uses_, results_, taken_, layouts.result).extend();
+    take(call, false);
+    return call;
+  }
+  void take(const LibraryCall& call, bool taken) {
+    for (const NodeId id : call.epilogue) taken_[id] = taken;
+  }
+
+  const Graph& graph_;
+  const LibraryOptions& options_;
+  const std::vector<std::vector<NodeId>> uses_;
+  const std::vector<bool> results_;
+  std::vector<bool> taken_;  ///< by node, whether a call's epilogue has it
 };
 
 }  // namespace
 
 std::vector<LibraryCall> find_library_calls(const Graph& graph, const LibraryOptions& options) {
-  const auto uses = users(graph);
-  const std::vector<bool> results = is_result(graph);
-  std::vector<bool> taken(graph.size(), false);
-  std::vector<LibraryCall> calls;
-  for (NodeId id = 0; id < graph.size(); ++id) {
-    const Node& node = graph.node(id);
-    if (node.op != Op::dot && node.op != Op::convolution) continue;
-    LibraryCall call;
-    call.root = id;
-    call.result = {id, 0};
-    call.operands = call.viewed = node.operands;
-    if (options.layouts && node.op == Op::dot) {
-      const auto& a = node.as<DotAttributes>();
-      call.operands = {through_layouts(graph, node.operands[0], a.lhs_batch, a.lhs_contracting),
-                       through_layouts(graph, node.operands[1], a.rhs_batch, a.rhs_contracting)};
-    } else if (options.layouts) {
-      call.operands = {through_convolution_layouts(graph, node.operands[0], false),
-                       through_convolution_layouts(graph, node.operands[1], true)};
-    }
-    if (options.epilogues) EpilogueFinder(graph, call, uses, results, taken).extend();
-    call.description = describe_call(graph, call);
-    calls.push_back(std::move(call));
-  }
+  std::vector<LibraryCall> calls = CallFinder(graph, options).find();
   if (!options.own) return calls;
   const auto wanted = [&](const Graph& attention) { return options.own(attention, true); };
   calls = join_attention_gradients(graph, std::move(calls), wanted);

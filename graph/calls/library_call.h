@@ -41,6 +41,8 @@ using OwnCall = std::function<bool(const Graph& call, bool rest_apart)>;
 struct LibraryOptions {
   bool layouts = true;  ///< read operands through reshape, transpose, slice and (batch) broadcast
   bool epilogues = true;
+  /// Where a layout makes several calls of one product, a kernel writes it out if that is quicker (call_layouts.h).
+  bool quick_layouts = false;
   /// Whether a kernel of ours computes more than a library's call does: asked with the graph of a whole attention
   /// (attention.h), of one's gradients (attention_gradients.h) or of a dot with a longer epilogue (wide_epilogue.h),
   /// which is then one call. Empty: none does.

@@ -19,6 +19,8 @@ graph::CutGraph cut_region(const graph::Graph& graph, bool carried,
                            const graph::Constraints& constraints, const graph::OwnCall& own) {
   graph::CutOptions options;
   options.library.own = own;
+  // Kernels of ours read and write any layout for nothing; which calls are left to a library is not known yet.
+  options.library.quick_layouts = !own;
   options.carried = carried;
   options.whole_loop = whole_loop;
   options.constraints = constraints;
