@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "graph/builder.h"
+#include "graph/calls/strided_matmul.h"
 #include "graph/simplify.h"
 #include "import/import.h"
 #include "tuning/programs/eager_memory.h"
@@ -161,6 +162,28 @@ TEST(StepOrderTest, StepsThatWaitForEachOtherHaveNone) {
   const std::vector<UnorderedStep> steps = {{{1}, {0}, 0, 0, 0}, {{0}, {1}, 0, 1, 1}};
   const std::vector<std::int64_t> bytes = {1, 1};
   EXPECT_TRUE(order_steps(steps, bytes, {}).empty());
+}
+
+/// Heads of several sequences: written out by a fragment, read by one call, or read as they lie, by several.
+TEST(ProgramBuilderTest, HeadsAreWrittenOutForALibraryIfThatIsQuicker) {
+  graph::Builder b;
+  const graph::Value x = b.parameter(graph::DType::f16, {8, 64, 96}), w = b.parameter(graph::DType::f16, {96, 96});
+  const graph::Value plain = b.dot(x, w, {{}, {}, {2}, {0}, graph::DType::f16});
+  const graph::Value heads = b.transpose(b.reshape(plain, {8, 64, 6, 16}), {0, 2, 1, 3});
+  const graph::Value keys = b.parameter(graph::DType::f16, {8, 6, 64, 16});
+  const graph::Value scores = b.dot(heads, keys, {{0, 1}, {0, 1}, {3}, {3}, graph::DType::f16});
+  const graph::Graph graph = *b.finish({scores});
+  const auto steps = [&](bool quick) {
+    ProgramOptions options;
+    options.quick_layouts = quick;
+    const auto program = build_program(graph, options);
+    if (!program) throw std::runtime_error(program.error().message);
+    std::int64_t calls = 0;
+    for (const api::ProgramCall& call : program->calls) calls += graph::describe_matmul(call.graph)->calls();
+    return std::pair(program->regions[0].steps.size(), calls);
+  };
+  EXPECT_EQ(steps(false), std::pair(std::size_t{2}, std::int64_t{7}));
+  EXPECT_EQ(steps(true), std::pair(std::size_t{3}, std::int64_t{2}));
 }
 
 }  // namespace

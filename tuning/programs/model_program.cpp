@@ -52,7 +52,9 @@ Result<api::Program> outline_program(import::Imported model, const Tuner& tuner,
                                  return !request.stop.stop_requested() && !is_left(call) &&
                                         tuner.computes_product(call, request.products, rest_apart);
                                },
-                               model.graph.constraints};
+                               model.graph.constraints,
+                               // Kernels of ours read and write any layout for nothing.
+                               !tuner.has_products(request.products)};
   STITCH_ASSIGN(api::Program program, build_program(model.graph, options));
   if (request.stop.stop_requested()) return make_error(ErrorKind::cancelled, "stopped while the program was outlined");
   give_names(model.parameters, program.parameters);

@@ -69,7 +69,8 @@ class RegionBuilder {
  public:
   RegionBuilder(Tables& tables, const Graph& graph, std::string name, std::int64_t occurrences, bool carried)
       : tables_(tables),
-        pieces_(graph, carried, tables.options.whole_loop, tables.options.constraints, own_calls(tables, graph)),
+        pieces_(graph, carried, tables.options.whole_loop, tables.options.constraints, own_calls(tables, graph),
+                tables.options.quick_layouts),
         graph_(graph),
         occurrences_(occurrences),
         carried_(carried) {

@@ -16,6 +16,7 @@ struct ProgramOptions {
   /// ours; null: none.
   graph::OwnCall own_product = {};
   graph::Constraints constraints = {};  ///< of the model, for the bodies of its loops as well
+  bool quick_layouts = false;           ///< graph::LibraryOptions::quick_layouts, where all products are a library's
 };
 
 /// The program of a simplified graph, without plans: the graph and each of its regions cut into fragments and library

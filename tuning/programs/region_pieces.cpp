@@ -16,11 +16,10 @@ namespace {
 
 graph::CutGraph cut_region(const graph::Graph& graph, bool carried,
                            const std::function<bool(const graph::Graph&)>& whole_loop,
-                           const graph::Constraints& constraints, const graph::OwnCall& own) {
+                           const graph::Constraints& constraints, const graph::OwnCall& own, bool quick_layouts) {
   graph::CutOptions options;
   options.library.own = own;
-  // Kernels of ours read and write any layout for nothing; which calls are left to a library is not known yet.
-  options.library.quick_layouts = !own;
+  options.library.quick_layouts = quick_layouts;
   options.carried = carried;
   options.whole_loop = whole_loop;
   options.constraints = constraints;
@@ -31,8 +30,8 @@ graph::CutGraph cut_region(const graph::Graph& graph, bool carried,
 
 RegionPieces::RegionPieces(const graph::Graph& graph, bool carried,
                            const std::function<bool(const graph::Graph&)>& whole_loop,
-                           const graph::Constraints& constraints, const graph::OwnCall& own)
-    : graph_(graph), carried_(carried), cut_(cut_region(graph, carried, whole_loop, constraints, own)) {
+                           const graph::Constraints& constraints, const graph::OwnCall& own, bool quick_layouts)
+    : graph_(graph), carried_(carried), cut_(cut_region(graph, carried, whole_loop, constraints, own, quick_layouts)) {
   for (const graph::FragmentSite& site : cut_.fragments) {
     const bool computes = !site.nodes.empty();
     pieces_.push_back({site.arguments, site.results, &site, computes ? site.nodes.front() : graph.size(),

@@ -17,9 +17,10 @@ namespace stitch::tuning {
 class RegionPieces {
  public:
   /// `carried`, `whole_loop` and `constraints`: see graph::CutOptions; `own`: see graph::LibraryOptions, asked as well
-  /// which products are one piece, and which have what stands behind them. `graph` must outlive it.
+  /// which products are one piece, and which have what stands behind them; `quick_layouts`: likewise. `graph` must
+  /// outlive it.
   RegionPieces(const graph::Graph& graph, bool carried, const std::function<bool(const graph::Graph&)>& whole_loop,
-               const graph::Constraints& constraints = {}, const graph::OwnCall& own = {});
+               const graph::Constraints& constraints = {}, const graph::OwnCall& own = {}, bool quick_layouts = false);
 
   [[nodiscard]] const graph::Graph& graph() const { return graph_; }
   [[nodiscard]] const std::vector<RegionPiece>& pieces() const { return pieces_; }
