@@ -125,14 +125,22 @@ class GradientJoiner {
     std::vector<LibraryCall> joined;
     for (const LibraryCall& call : calls_) {
       const std::optional<TrainedAttention> found = trained(call);
-      if (!found || gone.contains(found->attention.scores)) continue;
+      if (!found) continue;
+      std::set<NodeId> dots = {found->attention.scores, call.root, found->gradient};
+      for (const auto* each : found->over_keys) dots.insert(each->root);
+      for (const auto* each : found->over_rows) dots.insert(each->root);
+      dots.erase(-1);
+      // A dot of two attentions is the first one's.
+      if (std::ranges::any_of(dots, [&](NodeId id) { return gone.contains(id); })) continue;
       const std::vector<LibraryCall> own = calls_of(*found);
-      if (own.empty()) continue;
+      const CallValues taken(graph_, joined);
+      const auto reads_inside = [&](const LibraryCall& each) {
+        return std::ranges::any_of(each.operands, [&](Value value) { return taken.is_within(value); });
+      };
+      if (own.empty() || std::ranges::any_of(own, reads_inside)) continue;
       waits_.take(own);
       joined.insert(joined.end(), own.begin(), own.end());
-      gone.insert({found->attention.scores, call.root, found->gradient});
-      for (const auto* each : found->over_keys) gone.insert(each->root);
-      for (const auto* each : found->over_rows) gone.insert(each->root);
+      gone.merge(dots);
     }
     std::erase_if(calls_, [&](const LibraryCall& call) { return gone.contains(call.root); });
     std::ranges::move(joined, std::back_inserter(calls_));

@@ -151,15 +151,7 @@ ChainShape shape_of(const ProductChain& chain, const ChainSchedule& s) {
 }
 
 KeyWalk chain_walk(const ProductChain& chain, const ChainSchedule& schedule) {
-  if (!chain.mask) return {};
-  // From either side: a row of keys that hides from all queries, or a query that sees no key.
-  AttentionProblem other = *chain.mask;
-  other.scores = turned(std::move(other.scores));
-  AttentionSchedule turned_schedule = as_attention(schedule);
-  std::swap(turned_schedule.block_rows, turned_schedule.block_keys);
-  const KeyWalk from_columns = key_walk(other, turned_schedule);
-  if (!from_columns.below && !from_columns.above) return {};
-  return key_walk(*chain.mask, as_attention(schedule));
+  return chain.mask ? key_walk(*chain.mask, as_attention(schedule)) : KeyWalk{};
 }
 
 KeyTiles tiles_of(const KeyWalk& walk, std::int64_t row_tile, const ChainSchedule& schedule, std::int64_t tiles) {

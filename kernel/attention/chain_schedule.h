@@ -56,8 +56,7 @@ struct ChainShape {
 };
 ChainShape shape_of(const ProductChain& chain, const ChainSchedule& schedule);
 
-/// Which tiles of columns the blocks walk: those that the chain's mask leaves of some row. All, where rows or columns
-/// might be hidden altogether.
+/// Which tiles of columns the blocks walk: those that the chain's mask leaves of some row.
 KeyWalk chain_walk(const ProductChain& chain, const ChainSchedule& schedule);
 KeyTiles tiles_of(const KeyWalk& walk, std::int64_t row_tile, const ChainSchedule& schedule, std::int64_t tiles);
 

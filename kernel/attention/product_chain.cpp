@@ -1,12 +1,15 @@
 #include "kernel/attention/product_chain.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "graph/canonical.h"
 #include "graph/codec/codec.h"
+#include "graph/fill.h"
 #include "graph/strided_view.h"
 #include "graph/subgraph.h"
+#include "kernel/attention/visible_keys.h"
 #include "kernel/structure/kernel_graph.h"
 
 namespace stitch::kernel {
@@ -37,6 +40,7 @@ class Derivation {
       if (chain.scores[i].graph == nullptr)
         return make_error(ErrorKind::unsupported, "a dot of a chain that no other one takes");
     }
+    STITCH_TRY(check_extents(chain));
     for (ContractionProblem& product : chain.products) {
       // The weights are never in memory.
       product.left.batch = graph::collapsed({{chain.batch(), chain.rows() * chain.columns()}});
@@ -84,7 +88,41 @@ class Derivation {
         outer_.size() > most_products)
       return make_error(ErrorKind::unsupported, "{} dots, of which {} are taken by others, are no chain", dots.size(),
                         inner_.size());
+    // Weights take the places of scores.
+    if (outer_.size() > inner_.size())
+      return make_error(ErrorKind::unsupported, "a chain of {} products and {} scores", outer_.size(), inner_.size());
     return {};
+  }
+
+  /// One walk serves all.
+  static Status check_extents(const ProductChain& chain) {
+    const auto agrees = [&](std::int64_t batch, std::int64_t rows, std::int64_t columns) {
+      return batch == chain.batch() && rows == chain.rows() && columns == chain.columns();
+    };
+    const bool all = std::ranges::all_of(
+                         chain.scores,
+                         [&](const ContractionProblem& each) { return agrees(each.batch, each.rows, each.columns); }) &&
+                     std::ranges::all_of(chain.products, [&](const ContractionProblem& each) {
+                       return agrees(each.batch, each.rows, each.contracted);
+                     });
+    return all ? Status{} : make_error(ErrorKind::unsupported, "a chain's dots of different batch, rows or columns");
+  }
+
+  /// Whether the part's last parameter is read by its dot alone, in whatever layout.
+  static bool is_multiplied_alone(const ContractionProblem& part) {
+    const Graph& graph = *part.graph;
+    const auto uses = graph::users(graph);
+    std::vector<NodeId> open = {graph.parameters().back()};
+    while (!open.empty()) {
+      const NodeId id = open.back();
+      open.pop_back();
+      for (const NodeId user : uses[id]) {
+        if (user == part.root) continue;
+        if (graph::info(graph.node(user).op).category != graph::OpCategory::layout) return false;
+        open.push_back(user);
+      }
+    }
+    return true;
   }
 
   [[nodiscard]] bool takes_score(Value value) const {
@@ -115,6 +153,8 @@ class Derivation {
     if (product.left.parameter != number) product = turned(std::move(product));
     if (product.left.parameter != number || product.right.parameter == number)
       return make_error(ErrorKind::unsupported, "a chain's dot does not read its weights as they are");
+    if (!is_multiplied_alone(product))
+      return make_error(ErrorKind::unsupported, "weights of a chain that more than its dot reads");
     if (product.left.offset != 0)
       return make_error(ErrorKind::unsupported, "a chain's dot reads a part of its weights");
     chain.weights.push_back(weights);
@@ -129,6 +169,9 @@ class Derivation {
     const std::vector<bool> needed = graph::needed_for(g_, std::vector<Value>{chain.weights[r]});
     if (!needed[inner_[i]]) return {};
     STITCH_ASSIGN(ContractionProblem score, part_of(others(i), chain.weights[r]));
+    const int given = static_cast<int>(g_.parameters().size());
+    if (score.left.parameter >= given || score.right.parameter >= given)
+      return make_error(ErrorKind::unsupported, "a chain's score of another score");
     const ContractionResult& lie = chain.weights_lie[r];
     const auto fits = [&] {
       return score.result.batch == lie.batch && score.result.rows == lie.rows && score.result.columns == lie.columns;
@@ -145,10 +188,7 @@ class Derivation {
                known.rows != score.rows || known.columns != score.columns) {
       return make_error(ErrorKind::unsupported, "a chain's scores that are rows here and columns there");
     }
-    return chain.scores[0].graph == nullptr ||
-                   (chain.scores[0].rows == known.rows && chain.scores[0].batch == known.batch)
-               ? Status{}
-               : make_error(ErrorKind::unsupported, "a chain's scores of different rows");
+    return {};
   }
   [[nodiscard]] std::vector<Value> others(std::size_t i) const {
     std::vector<Value> values;
@@ -158,27 +198,69 @@ class Derivation {
     return values;
   }
 
-  /// exp(logits − something of the row): what no key counts of is nothing. Rows without any other logit would count all
-  /// alike; those are found from the side that the softmax runs along.
+  /// exp(logits − something of the row), of which all weights are products: what it is 0 of need not be walked. Where a
+  /// row or a column sees nothing, that is not so: of a row of constants all count alike.
   [[nodiscard]] std::optional<AttentionProblem> mask_of(const ProductChain& chain) const {
     for (NodeId id = 0; id < g_.size(); ++id) {
       if (g_.node(id).op != Op::exp) continue;
       const graph::Node& difference = g_.node(g_.node(id).operands[0].node);
       if (difference.op != Op::subtract || takes_score(difference.operands[1])) continue;
-      const Value logits = difference.operands[0];
-      for (std::size_t i = 0; i < inner_.size(); ++i) {
-        auto scores = part_of(others(i), logits);
-        if (!scores) continue;
-        if (scores->left != chain.scores[i].left) scores = turned(*std::move(scores));
-        if (scores->left != chain.scores[i].left || scores->right != chain.scores[i].right) continue;
-        AttentionProblem mask;
-        mask.scores = *std::move(scores);
-        mask.product = chain.products[0];
-        mask.graph = graph_;
-        return mask;
-      }
+      std::map<NodeId, bool> known;
+      const bool factor =
+          std::ranges::all_of(chain.weights, [&](Value weights) { return vanishes_with(weights, id, known); });
+      if (!factor || !has_select(difference.operands[0])) continue;
+      if (auto mask = mask_with(chain, difference.operands[0])) return mask;
     }
     return std::nullopt;
+  }
+
+  [[nodiscard]] std::optional<AttentionProblem> mask_with(const ProductChain& chain, Value logits) const {
+    for (std::size_t i = 0; i < inner_.size(); ++i) {
+      // Of a product of a tensor with itself nobody knows which side is which.
+      if (chain.scores[i].left == chain.scores[i].right) continue;
+      auto scores = part_of(others(i), logits);
+      if (!scores) continue;
+      if (scores->left != chain.scores[i].left) scores = turned(*std::move(scores));
+      if (scores->left != chain.scores[i].left || scores->right != chain.scores[i].right) continue;
+      AttentionProblem mask;
+      mask.scores = *std::move(scores);
+      mask.product = chain.products[0];
+      mask.graph = graph_;
+      AttentionProblem other = mask;
+      other.scores = turned(std::move(other.scores));
+      if (each_row_sees_some(mask) && each_row_sees_some(other)) return mask;
+    }
+    return std::nullopt;
+  }
+
+  [[nodiscard]] bool has_select(Value value) const {
+    const std::vector<bool> needed = graph::needed_for(g_, std::vector<Value>{value});
+    for (NodeId id = 0; id < g_.size(); ++id) {
+      if (needed[id] && g_.node(id).op == Op::select) return true;
+    }
+    return false;
+  }
+
+  /// Whether a value is 0 wherever node `factor` is.
+  bool vanishes_with(Value value, NodeId factor, std::map<NodeId, bool>& known) const {  // NOLINT(misc-no-recursion)
+    if (value.node == factor) return true;
+    if (const auto found = known.find(value.node); found != known.end()) return found->second;
+    const graph::Node& node = g_.node(value.node);
+    const auto operand = [&](int i) { return vanishes_with(node.operands[i], factor, known); };
+    const auto branch = [&](int i) { return operand(i) || graph::fill_number(g_, node.operands[i]) == 0.0; };
+    bool vanishes = false;
+    switch (node.op) {
+      case Op::multiply: vanishes = operand(0) || operand(1); break;
+      case Op::divide:
+      case Op::negate:
+      case Op::convert:
+      case Op::transpose:
+      case Op::reshape: vanishes = operand(0); break;
+      case Op::select: vanishes = branch(1) && branch(2); break;
+      default: break;
+    }
+    known[value.node] = vanishes;
+    return vanishes;
   }
 
   const std::shared_ptr<const Graph> graph_;

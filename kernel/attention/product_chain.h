@@ -38,8 +38,8 @@ struct ProductChain {
   std::vector<graph::NodeId> roots;            ///< the graph's dots that make the scores
   std::vector<graph::Value> weights;           ///< of each product, in the graph
   std::vector<ContractionResult> weights_lie;  ///< how these would lie in memory, by batch, row and walked column
-  /// Logits that hide what is not walked (visible_keys.h), with this chain's rows and columns; of an attention's
-  /// gradients alone.
+  /// Logits that hide what is not walked (visible_keys.h), with this chain's rows and columns: all weights are products
+  /// with their exponentials, and no row or column is hidden altogether. Of an attention's gradients alone.
   std::optional<AttentionProblem> mask;
   /// All that the kernel computes; its parameters are the kernel's arguments, and the parts' number them so.
   std::shared_ptr<const graph::Graph> graph;

@@ -289,6 +289,10 @@ std::vector<KeyTiles> visible_keys(const AttentionProblem& problem, std::int64_t
   return needed;
 }
 
+bool each_row_sees_some(const AttentionProblem& problem) {
+  return each_sees_some(LogitBoxes(problem), {0, problem.rows() - 1}, problem.keys(), problem.rows());
+}
+
 KeyTiles KeyWalk::of(std::int64_t row_tile, const AttentionSchedule& s, std::int64_t key_tiles) const {
   const std::int64_t begin = row_tile % period * s.block_rows;
   KeyTiles tiles = {0, key_tiles};

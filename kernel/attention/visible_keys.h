@@ -21,6 +21,10 @@ struct KeyTiles {
 /// logits that are well above such a constant.
 std::vector<KeyTiles> visible_keys(const AttentionProblem& problem, std::int64_t block_rows, std::int64_t block_keys);
 
+/// Whether each row has a key that counts, as far as the graph says so by itself: its first one, its last one, or that
+/// at its own place.
+bool each_row_sees_some(const AttentionProblem& problem);
+
 /// The same in the form that a kernel computes: of tile t of rows, with u = t mod period,
 ///
 ///     first = max(0, (u · block_rows + below) ÷ block_keys)           where there is `below`

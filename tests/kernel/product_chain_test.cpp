@@ -107,7 +107,82 @@ TEST(ProductChain, SaysWhyAGraphIsNone) {
                 return Values{product(b.slice(first, {0, 4}, {8, 16}, {1, 1}), matrix(12, 8))};
               }),
               HasSubstr("a part of its weights"));
+  // Weights take the places of scores, of which there must be as many.
+  EXPECT_THAT(refusal([](auto&, auto& matrix, auto& product, Value first) {
+                return Values{product(first, matrix(24, 8)), product(first, matrix(24, 16))};
+              }),
+              HasSubstr("2 products and 1 scores"));
+  EXPECT_THAT(
+      refusal([](auto& b, auto& matrix, auto& product, Value first) {
+        const Value other = product(matrix(8, 32), matrix(32, 40));
+        return Values{product(b.unary(Op::exp, first), matrix(24, 8)), product(b.unary(Op::exp, other), matrix(40, 8))};
+      }),
+      HasSubstr("different batch, rows or columns"));
+  EXPECT_THAT(refusal([](auto& b, auto& matrix, auto& product, Value first) {
+                const Value other = product(first, matrix(24, 24));
+                return Values{product(b.binary(Op::multiply, first, other), matrix(24, 8))};
+              }),
+              HasSubstr("score of another score"));
+  EXPECT_THAT(refusal([](auto& b, auto& matrix, auto& product, Value first) {
+                return Values{b.binary(Op::add, product(first, matrix(24, 24)), first)};
+              }),
+              HasSubstr("more than its dot reads"));
   EXPECT_NE(derive_chain(test::attention_graph({"", {2}, 16, 16, 16, 16})).ok(), true);
+}
+
+/// What is not 0 where the exponential is must be walked.
+TEST(ProductChain, AMaskHidesWhatIsAProductWithItsExponential) {
+  const auto has_mask = [](const auto& weigh) {
+    graph::Builder b;
+    const auto matrix = [&](std::int64_t rows, std::int64_t columns) {
+      return b.parameter(DType::f32, {rows, columns});
+    };
+    const Value queries = matrix(64, 16), keys = matrix(64, 16), values = matrix(64, 16);
+    const Value scores = b.dot(queries, keys, {{}, {}, {1}, {1}, DType::f32});
+    const Value row = b.iota(DType::s32, {64, 64}, 0), key = b.iota(DType::s32, {64, 64}, 1);
+    const Value logits =
+        b.select(b.compare(graph::Comparison::ge, row, key), scores, b.filled(DType::f32, {64, 64}, -1e9));
+    const Value greatest = b.broadcast(b.parameter(DType::f32, {64}), {64, 64}, {0});
+    const Value weights = weigh(b, b.unary(Op::exp, b.binary(Op::subtract, logits, greatest)), scores);
+    const auto graph = b.finish({b.dot(weights, values, {{}, {}, {1}, {0}, DType::f32})});
+    if (!graph) throw std::runtime_error(graph.error().message);
+    const auto chain = derive_chain(*graph);
+    if (!chain) throw std::runtime_error(chain.error().message);
+    return chain->mask.has_value();
+  };
+  EXPECT_TRUE(has_mask([](auto&, Value exponential, Value) { return exponential; }));
+  EXPECT_TRUE(has_mask([](auto& b, Value exponential, Value scores) {
+    return b.binary(Op::multiply, b.binary(Op::add, scores, scores), b.unary(Op::negate, exponential));
+  }));
+  EXPECT_FALSE(
+      has_mask([](auto& b, Value exponential, Value scores) { return b.binary(Op::add, exponential, scores); }));
+  EXPECT_FALSE(
+      has_mask([](auto& b, Value exponential, Value scores) { return b.binary(Op::divide, scores, exponential); }));
+}
+
+/// Of rows that see nothing all keys count alike, from either side; of a tensor with itself no side is known.
+TEST(ProductChain, AMaskThatHidesWholeRowsHidesNothing) {
+  const auto has_mask = [](bool some_see_nothing, bool same) {
+    graph::Builder b;
+    const Value queries = b.parameter(DType::f32, {64, 16});
+    const Value keys = same ? queries : b.parameter(DType::f32, {64, 16});
+    const Value scores = b.dot(queries, keys, {{}, {}, {1}, {1}, DType::f32});
+    const Value row = b.iota(DType::s32, {64, 64}, 0), key = b.iota(DType::s32, {64, 64}, 1);
+    Value seen = b.compare(graph::Comparison::ge, row, key);
+    if (some_see_nothing)
+      seen = b.binary(Op::bit_and, seen, b.compare(graph::Comparison::lt, row, b.filled(DType::s32, {64, 64}, 60)));
+    const Value logits = b.select(seen, scores, b.filled(DType::f32, {64, 64}, -1e9));
+    const Value greatest = b.broadcast(b.parameter(DType::f32, {64}), {64, 64}, {0});
+    const Value weights = b.unary(Op::exp, b.binary(Op::subtract, logits, greatest));
+    const auto graph = b.finish({b.dot(weights, queries, {{}, {}, {0}, {0}, DType::f32})});
+    if (!graph) throw std::runtime_error(graph.error().message);
+    const auto chain = derive_chain(*graph);
+    if (!chain) throw std::runtime_error(chain.error().message);
+    return chain->mask.has_value();
+  };
+  EXPECT_TRUE(has_mask(false, false));
+  EXPECT_FALSE(has_mask(true, false));
+  EXPECT_FALSE(has_mask(false, true));
 }
 
 }  // namespace
