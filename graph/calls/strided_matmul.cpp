@@ -4,12 +4,10 @@
 #include <array>
 
 #include "graph/calls/call_epilogue.h"
-#include "graph/calls/find_calls.h"
 #include "graph/calls/index_steps.h"
 #include "graph/dot_dimensions.h"
 #include "graph/f32_products.h"
 #include "graph/strided_view.h"
-#include "graph/subgraph.h"
 
 namespace stitch::graph {
 namespace {
@@ -289,15 +287,5 @@ std::int64_t StridedMatmul::products() const {
 std::int64_t StridedMatmul::calls() const { return loops.empty() ? 1 : products() / std::ranges::max(loops); }
 
 Result<StridedMatmul> describe_matmul(const Graph& call) { return MatmulDescription(call).describe(); }
-
-bool are_matmuls(const Graph& call) {
-  const std::vector<LibraryCall> calls = find_library_calls(call);
-  const bool whole = calls.size() == 1 && call.results().size() == 1 && calls[0].result == call.results()[0];
-  if (whole) return describe_matmul(call).ok();
-  return std::ranges::all_of(calls, [&](const LibraryCall& each) {
-    const auto alone = subgraph(call, call.node(each.root).operands, {{each.root, 0}});
-    return alone.ok() && describe_matmul(*alone).ok();
-  });
-}
 
 }  // namespace stitch::graph

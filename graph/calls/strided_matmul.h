@@ -50,8 +50,4 @@ struct StridedMatmul {
 /// unlike types, matrices that step by more than one in both directions.
 Result<StridedMatmul> describe_matmul(const Graph& call);
 
-/// Whether a BLAS computes a call's graph; or, where it is an attention or has a longer epilogue than any library's
-/// call, each of its contractions by itself.
-bool are_matmuls(const Graph& call);
-
 }  // namespace stitch::graph

@@ -4,7 +4,7 @@
 
 #include "costmodel/contraction/contraction_time.h"
 #include "costmodel/contraction/product_rates.h"
-#include "graph/calls/strided_matmul.h"
+#include "graph/calls/matmul_calls.h"
 #include "graph/subgraph.h"
 #include "kernel/contraction/row_reductions.h"
 #include "search/partition/loop_choice.h"
