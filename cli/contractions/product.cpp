@@ -10,8 +10,8 @@
 #include "codegen/contraction/attention_kernel.h"
 #include "codegen/contraction/chain_kernel.h"
 #include "codegen/contraction/contraction_kernel.h"
+#include "graph/calls/call_leaves.h"
 #include "graph/calls/find_calls.h"
-#include "graph/subgraph.h"
 #include "kernel/contraction/contraction_shape.h"
 #include "tuning/contractions/product_kernels.h"
 
@@ -42,7 +42,7 @@ Product product_of(const graph::Graph& graph, const graph::LibraryCall& call) {
     }
     product.why_none = problem.error().message;
   }
-  auto part = graph::subgraph(graph, call.operands, call.results());
+  auto part = graph::own_graph(graph, call);
   if (!part) return product;
   if (auto several = of_several(*part)) {
     product.of = *std::move(several);

@@ -181,7 +181,7 @@ class AttentionPrinter {
     print_warpgroup_attention(out_, loop);
   }
 
-  /// Which rows the block has. Tiles of one batch are neighbours, so that they share keys and values in L2.
+  /// Which rows the block has, and which keys these see.
   void print_place() {
     if (s_.split > 1) {
       out_.line("const int part = static_cast<int>(blockIdx.x) % {};", s_.split);
@@ -189,20 +189,7 @@ class AttentionPrinter {
     } else {
       out_.line("const int tile = static_cast<int>(blockIdx.x);");
     }
-    // Where a mask hides keys from the first rows the last ones have most to do: they begin.
-    const std::string number = fmt::format("tile % {}", shape_.row_tiles);
-    out_.line("const int batch = tile / {}, row_tile = {};", shape_.row_tiles,
-              walk_.above ? fmt::format("{} - {}", shape_.row_tiles - 1, number) : number);
-    out_.line("const int block_row = row_tile * {};", s_.block_rows);
-    if (warpgroup()) {
-      // All lanes know that they have the same warp: descriptors are of a warp.
-      out_.line("const int warp = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / 32, 0);");
-      out_.line("const int group_row = warp / {0} * {1}, warp_row = group_row + warp % {0} * 16;",
-                kernel::warpgroup_warps, kernel::warpgroup_warps * s_.warp_rows);
-    } else {
-      out_.line("const int warp = static_cast<int>(threadIdx.x) / 32;");
-      out_.line("const int warp_row = warp * {};", s_.warp_rows);
-    }
+    print_row_tile(out_, walk_, {shape_.row_tiles, s_.block_rows, s_.warp_rows, warpgroup()});
     print_walk();
     print_seen();
   }

@@ -215,23 +215,10 @@ class ChainPrinter {
     out_.close();
   }
 
-  /// Which rows the block has. Tiles of one batch are neighbours, so that they share in L2 what they walk.
+  /// Which rows the block has, and which columns it walks.
   void print_place() {
     out_.line("const int tile = static_cast<int>(blockIdx.x);");
-    // Those that have most to do begin.
-    const std::string number = fmt::format("tile % {}", shape_.row_tiles);
-    out_.line("const int batch = tile / {}, row_tile = {};", shape_.row_tiles,
-              walk_.above ? fmt::format("{} - {}", shape_.row_tiles - 1, number) : number);
-    out_.line("const int block_row = row_tile * {};", s_.block_rows);
-    if (warpgroup()) {
-      // All lanes know that they have the same warp: descriptors are of a warp.
-      out_.line("const int warp = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / 32, 0);");
-      out_.line("const int group_row = warp / {0} * {1}, warp_row = group_row + warp % {0} * 16;",
-                kernel::warpgroup_warps, kernel::warpgroup_warps * s_.warp_rows);
-    } else {
-      out_.line("const int warp = static_cast<int>(threadIdx.x) / 32;");
-      out_.line("const int warp_row = warp * {};", s_.warp_rows);
-    }
+    print_row_tile(out_, walk_, {shape_.row_tiles, s_.block_rows, s_.warp_rows, warpgroup()});
     print_walk(out_, walk_, {s_.block_rows, s_.block_columns, "0", std::to_string(shape_.column_tiles)});
     out_.line("const int first_column = first_tile * {};", s_.block_columns);
   }
@@ -266,9 +253,12 @@ class ChainPrinter {
 
   void print_copy(const TileNest& nest, const TileStatement& s) {
     const std::size_t w = walked_of(s.to);
-    const std::string first = fmt::format("first_column + ({}) * {}", text_of(nest, s.to.tile), s_.block_columns);
-    out_.line("copy_tile<{}Tile, {}>({}, walked{}, {}, {});", walked_[w].name, shape_.threads,
-              tile_text(nest, w, s.to.stage), w, walked_[w].of_score ? first : "0", walked_[w].of_score ? "0" : first);
+    print_tile_copy(w, tile_text(nest, w, s.to.stage), text_of(nest, s.to.tile));
+  }
+  void print_tile_copy(std::size_t w, const std::string& place, const std::string& tile) {
+    const std::string first = fmt::format("first_column + ({}) * {}", tile, s_.block_columns);
+    out_.line("copy_tile<{}Tile, {}>({}, walked{}, {}, {});", walked_[w].name, shape_.threads, place, w,
+              walked_[w].of_score ? first : "0", walked_[w].of_score ? "0" : first);
   }
 
   void print_compute(const TileNest& nest, const TileStatement& s) {
@@ -294,11 +284,7 @@ class ChainPrinter {
 
   void print_copies(const std::string& tile) {
     out_.open("if ({} < end)", tile);
-    for (std::size_t w = 0; w < walked_.size(); ++w) {
-      const std::string first = fmt::format("first_column + ({}) * {}", tile, s_.block_columns);
-      out_.line("copy_tile<{}Tile, {}>({}, walked{}, {}, {});", walked_[w].name, shape_.threads, place_of(w, tile), w,
-                walked_[w].of_score ? first : "0", walked_[w].of_score ? "0" : first);
-    }
+    for (std::size_t w = 0; w < walked_.size(); ++w) print_tile_copy(w, place_of(w, tile), tile);
     out_.close();
     out_.line("commit_copies();");
   }

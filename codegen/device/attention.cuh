@@ -229,6 +229,20 @@ struct WeightsInShared {
   }
 };
 
+// The product of two whole tiles. `warp_row`: where the warp's rows lie in the left one.
+template <int steps, class Scores>
+__device__ __forceinline__ void multiply_tiles(Scores& scores, const unsigned char* left_tile,
+                                               const unsigned char* right_tile, int warp_row) {
+#pragma unroll Scores::unrolled
+  for (int at = 0; at < steps; ++at) {
+    typename Scores::LeftPart left;
+    typename Scores::RightPart right;
+    Scores::load_left(left, left_tile, warp_row, at);
+    Scores::load_right(right, right_tile, 0, at);
+    scores.multiply(left, right);
+  }
+}
+
 // One tile of keys and values. `row`: the warp's first one, `warp_row`: where that lies in the tile of queries.
 template <class Rows, class Keys, class Logits, int depth_steps, int key_steps, class Weights, class Scores,
           bool with_statistics, class Product, class Score>
@@ -237,14 +251,7 @@ __device__ __forceinline__ void attend(Product& product, AttentionRows<Scores, w
                                        const unsigned char* key_tile, const unsigned char* value_tile,
                                        unsigned char* weights, bool seen, int batch, int row, int warp_row, int key) {
   Scores scores;
-#pragma unroll Scores::unrolled
-  for (int at = 0; at < depth_steps; ++at) {
-    typename Scores::LeftPart left;
-    typename Scores::RightPart right;
-    Scores::load_left(left, query_tile, warp_row, at);
-    Scores::load_right(right, key_tile, 0, at);
-    scores.multiply(left, right);
-  }
+  multiply_tiles<depth_steps>(scores, query_tile, key_tile, warp_row);
   make_logits<Rows, Keys, Logits>(scores, score, seen, batch, row, key);
   f32 scale[Scores::own_rows];
   if (make_weights<Logits>(scores, state, scale)) scale_rows(product, scale);

@@ -16,20 +16,6 @@ struct TurnedTile : Tile {
   }
 };
 
-// The product of two whole tiles. `warp_row`: where the warp's rows lie in the left one.
-template <int steps, class Scores>
-__device__ __forceinline__ void multiply_tiles(Scores& scores, const unsigned char* left_tile,
-                                               const unsigned char* right_tile, int warp_row) {
-#pragma unroll Scores::unrolled
-  for (int at = 0; at < steps; ++at) {
-    typename Scores::LeftPart left;
-    typename Scores::RightPart right;
-    Scores::load_left(left, left_tile, warp_row, at);
-    Scores::load_right(right, right_tile, 0, at);
-    scores.multiply(left, right);
-  }
-}
-
 // What is kept of a lane's rows; `row`: of the warp's first one.
 template <class Rows, class Scores, class Weigh>
 __device__ __forceinline__ void keep_rows(typename Weigh::Row (&rows)[Scores::own_rows], const Weigh& weigh, int batch,

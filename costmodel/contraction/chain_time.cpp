@@ -53,7 +53,8 @@ class ChainPricing {
     // Blocks of many turns begin, so that short ones fill up the end.
     add_rounds(full, resident_, time.turns, last == 0, time);
     if (last > 0) add_rounds(1, last, full > 0 ? time.turns : longest_, true, time);
-    time.turn = turn_of(full > 0 ? resident_ : static_cast<int>(last));
+    const int sharing = full > 0 ? resident_ : static_cast<int>(last);
+    time.turn = pace().pipeline(static_cast<std::int64_t>(longest_), sharing, use_cycles(sharing), us_per_cycle());
     for (double* part :
          {&time.multiply, &time.special, &time.shared, &time.issue, &time.loop, &time.fill, &time.epilogue})
       *part *= us_per_cycle();
@@ -226,25 +227,8 @@ class ChainPricing {
         std::max(weight_instructions(), special_cycles() / groups) + 3 * d_.shared_latency + looked_up;
     return std::max(busy + idle / x, idle + weights);
   }
-  [[nodiscard]] double transfer_cycles(double x) const { return x * stage_bytes() / l2_rate_of_sm(); }
-  [[nodiscard]] double load_cycles(double x) const { return load_latency(d_, found_in_l2_) + transfer_cycles(x); }
-  [[nodiscard]] double turn_cycles(double x) const {
-    const double use = use_cycles(x), transfer = transfer_cycles(x), load = load_cycles(x);
-    const bool hidden = load <= (s_.stages * x - 1) * use / x;
-    const double turn = hidden ? std::max(use, transfer) : std::max({use, transfer, (load + use / x) / s_.stages});
-    return turn + d_.block_barrier_cycles / x;
-  }
-  [[nodiscard]] PipelineTurn turn_of(int x) const {
-    const double us = us_per_cycle(), use = use_cycles(x), between = d_.block_barrier_cycles / x;
-    const double busy = std::max(use, transfer_cycles(x)) + between;
-    return {static_cast<std::int64_t>(longest_),
-            s_.stages,
-            1,
-            x,
-            load_cycles(x) * us,
-            use / x * us,
-            busy * us,
-            between * us};
+  [[nodiscard]] TurnPace pace() const {
+    return {s_.stages, stage_bytes(), l2_rate_of_sm(), load_latency(d_, found_in_l2_), d_.block_barrier_cycles};
   }
 
   void add_rounds(double rounds, double x, double turns, bool last, AttentionTime& time) const {
@@ -253,17 +237,13 @@ class ChainPricing {
     time.special += rounds * turns * x * special_cycles();
     time.shared += rounds * turns * x * shared_cycles();
     time.issue += rounds * turns * x * issue_cycles();
-    time.loop += rounds * turns * turn_cycles(x);
+    time.loop += rounds * turns * pace().turn(x, use_cycles(x));
     const double first = stage_bytes() + row_bytes();
     time.fill += rounds * (d_.dram_latency / (last ? 1 : x) + (last ? x : 1) * first / l2_rate_of_sm());
     for (std::size_t r = 0; r < c_.products.size(); ++r) {
       const double results = static_cast<double>(s_.block_rows) * shape_.products[r].block_columns;
-      const double strips = 2 * results * 4 / d_.shared_bytes_per_clock;
-      const double stored = results * graph::byte_size(c_.products[r].result.dtype) / l2_rate_of_sm();
-      const double instructions = results / 32 *
-                                  (result_instructions + operator_instructions * epilogue_operators(c_.products[r])) /
-                                  schedulers;
-      time.epilogue += rounds * x * std::max({strips, stored, instructions}) / (x > 1 && !last ? 2 : 1);
+      time.epilogue +=
+          rounds * x * results_cycles(c_.products[r], results, l2_rate_of_sm(), d_) / (x > 1 && !last ? 2 : 1);
     }
   }
 

@@ -1,5 +1,7 @@
 #include "costmodel/contraction/turn_cost.h"
 
+#include <algorithm>
+
 #include "costmodel/contraction/product_rates.h"
 #include "kernel/contraction/contraction_shape.h"
 
@@ -39,6 +41,27 @@ double turn_instructions(const kernel::ContractionProblem& problem, const kernel
   if (is_warpgroup(part.instruction)) return 2 * steps * part.warp_rows / instruction.rows;  // with its descriptor
   const double products = part.warp_rows / instruction.rows * (part.warp_columns / instruction.columns);
   return steps * (products + (part.warp_rows + part.warp_columns) / 16.0) + kernel::shape_of(problem, part).depth_steps;
+}
+
+double TurnPace::turn(double x, double use) const {
+  const bool hidden = load(x) <= (stages * x - 1) * use / x;
+  const double each = hidden ? std::max(use, transfer(x)) : std::max({use, transfer(x), (load(x) + use / x) / stages});
+  return each + barrier / x;
+}
+
+PipelineTurn TurnPace::pipeline(std::int64_t turns, int x, double use, double us_per_cycle) const {
+  const double between = barrier / x, busy = std::max(use, transfer(x)) + between;
+  return {
+      turns, stages, 1, x, load(x) * us_per_cycle, use / x * us_per_cycle, busy * us_per_cycle, between * us_per_cycle};
+}
+
+double results_cycles(const kernel::ContractionProblem& problem, double results, double l2_rate,
+                      const DeviceSpec& device) {
+  const double strips = 2 * results * 4 / device.shared_bytes_per_clock;
+  const double stored = results * graph::byte_size(problem.result.dtype) / l2_rate;
+  const double instructions =
+      results / 32 * (result_instructions + operator_instructions * epilogue_operators(problem)) / schedulers;
+  return std::max({strips, stored, instructions});
 }
 
 }  // namespace stitch::costmodel

@@ -5,7 +5,6 @@
 
 #include "graph/fill.h"
 #include "graph/strided_view.h"
-#include "graph/subgraph.h"
 
 namespace stitch::graph {
 namespace {
@@ -70,7 +69,7 @@ class Joiner {
     for (const Value operand : call->operands) {
       if (!nodes_between(graph_, call->root, operand.node).empty()) return std::nullopt;  // it would wait for itself
     }
-    const Result<Graph> own = subgraph(graph_, call->operands, call->results());
+    const Result<Graph> own = own_graph(graph_, *call);
     return own && wanted_(*own) ? std::move(call) : std::nullopt;
   }
 

@@ -8,7 +8,6 @@
 #include "graph/calls/attention.h"
 #include "graph/calls/call_leaves.h"
 #include "graph/dot_dimensions.h"
-#include "graph/subgraph.h"
 
 namespace stitch::graph {
 namespace {
@@ -243,7 +242,7 @@ class GradientJoiner {
     if (!give_rows(found, calls) || is_needed_besides(calls) || waits_.go_round(calls)) return {};
     for (const LibraryCall& call : calls) {
       if (std::ranges::any_of(call.operands, [&](Value value) { return values_.is_within(value); })) return {};
-      const Result<Graph> own = subgraph(graph_, call.operands, call.results());
+      const Result<Graph> own = own_graph(graph_, call);
       if (!own || !wanted_(*own)) return {};
     }
     return calls;

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "graph/calls/call_leaves.h"
 #include "graph/calls/strided_matmul.h"
-#include "graph/subgraph.h"
 
 namespace stitch::graph {
 namespace {
@@ -15,11 +15,7 @@ constexpr double call_us = 7, copy_launch_us = 2.5, bytes_of_us = 3e6;
 
 /// Nothing: it is no matrix product of even strides.
 std::optional<std::int64_t> calls_of(const Graph& graph, const LibraryCall& call) {
-  std::vector<Value> operands;
-  for (const Value operand : call.operands) {
-    if (std::ranges::find(operands, operand) == operands.end()) operands.push_back(operand);
-  }
-  const Result<Graph> own = subgraph(graph, operands, {call.result});
+  const Result<Graph> own = own_graph(graph, call);
   const auto matmul = own ? describe_matmul(*own) : Result<StridedMatmul>(own.error());
   return matmul ? std::optional(matmul->calls()) : std::nullopt;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "graph/strided_view.h"
+#include "graph/subgraph.h"
 
 namespace stitch::graph {
 namespace {
@@ -44,6 +45,14 @@ std::string describe_call(const Graph& graph, const LibraryCall& call) {
                                  to_string(graph.type(root.operands[1])));
   for (const NodeId id : call.epilogue) text += fmt::format(", {}", to_string(graph.node(id).op));
   return text;
+}
+
+Result<Graph> own_graph(const Graph& graph, const LibraryCall& call) {
+  std::vector<Value> operands;
+  for (const Value operand : call.operands) {
+    if (std::ranges::count(operands, operand) == 0) operands.push_back(operand);
+  }
+  return subgraph(graph, operands, call.results());
 }
 
 CallValues::CallValues(const Graph& graph, std::span<const LibraryCall> calls)

@@ -21,6 +21,9 @@ bool is_needed_outside(const std::set<NodeId>& inside, NodeId end, const std::ve
 /// "dot f32[1024,768]·f32[768,3072], add, maximum".
 std::string describe_call(const Graph& graph, const LibraryCall& call);
 
+/// What a call computes, as a graph of its own: of its distinct operands, in order. Error: internal (it needs more).
+Result<Graph> own_graph(const Graph& graph, const LibraryCall& call);
+
 /// Which values calls leave in memory.
 class CallValues {
  public:

@@ -5,7 +5,6 @@
 #include <set>
 
 #include "graph/calls/call_leaves.h"
-#include "graph/subgraph.h"
 
 namespace stitch::graph {
 namespace {
@@ -80,7 +79,7 @@ class Widener {
     }
     for (; !candidates.empty(); candidates.pop_back()) {
       const LibraryCall& longest = candidates.back();
-      const Result<Graph> own = subgraph(graph_, longest.operands, {longest.result});
+      const Result<Graph> own = own_graph(graph_, longest);
       if (own && wanted_(*own, is_read_by_calls_alone(longest.result))) return longest;
     }
     return std::nullopt;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "graph/calls/call_leaves.h"
 #include "graph/canonical.h"
 #include "graph/codec/codec.h"
 #include "graph/subgraph.h"
@@ -158,11 +159,7 @@ Result<ContractionProblem> derive_contraction(Graph graph) {
 }
 
 Result<ContractionProblem> contraction_of(const Graph& graph, const graph::LibraryCall& call) {
-  std::vector<Value> sources;
-  for (const Value operand : call.operands) {
-    if (std::ranges::find(sources, operand) == sources.end()) sources.push_back(operand);
-  }
-  STITCH_ASSIGN(Graph part, graph::subgraph(graph, sources, {call.result}));
+  STITCH_ASSIGN(Graph part, graph::own_graph(graph, call));
   auto problem = derive_contraction(std::move(part));
   return problem ? std::move(problem) : problem.error().within(call.description);
 }

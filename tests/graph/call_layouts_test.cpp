@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "graph/builder.h"
+#include "graph/calls/call_leaves.h"
 #include "graph/calls/find_calls.h"
 #include "graph/calls/strided_matmul.h"
-#include "graph/subgraph.h"
 
 namespace stitch::graph {
 namespace {
@@ -42,11 +42,7 @@ std::pair<std::int64_t, std::size_t> calls_in(const Graph& graph, bool quick) {
   const std::vector<LibraryCall> calls = find_library_calls(graph, options);
   std::int64_t all = 0;
   for (const LibraryCall& call : calls) {
-    std::vector<Value> operands;
-    for (const Value operand : call.operands) {
-      if (std::ranges::count(operands, operand) == 0) operands.push_back(operand);
-    }
-    const Result<Graph> own = subgraph(graph, operands, {call.result});
+    const Result<Graph> own = own_graph(graph, call);
     if (!own) throw std::runtime_error(own.error().message);
     const auto matmul = describe_matmul(*own);
     all += matmul ? matmul->calls() : 1;
