@@ -19,11 +19,11 @@ of `bench/pytorch/zoo`, real code from PyPI with random weights at small sizes, 
 the emulated device.
 
 * Operators are those of core ATen after decomposition, without views; *library* are products, convolutions and
-  attention, which stay PyTorch's calls. *Ours* is the share of the others that ran in our kernels.
+  attention, {library}. *Ours* is the share of the others that ran in our kernels.
 * *Launches* and *bytes* are those of our kernels, ours / Inductor's: what one call launches, and what it moves to and
   from global memory. With ours are the bytes of optimizers' updates, which are copied into PyTorch's tensors. Inductor's
   are counted where it has scheduled the same program for an H100 (`bench/pytorch/inductor.py`), with what it fuses and
-  estimates of its own, and without what it calls a library for.
+  estimates of its own{without}.
 * *Peak* is the most memory that PyTorch's allocator held at once in a second call (of a training step: forward and
   backward), in KiB, ours / eager's; the workspace of our plans is not PyTorch's and not in it.
 * *Errors* are ours / eager's: the largest difference from eager in float64, relative to the largest value of its tensor;
@@ -70,6 +70,18 @@ def reasons(row) -> str:
     return "; ".join(parts) or "nothing"
 
 
+def with_products(row) -> bool:
+    return row.get("products_ours", 0) > 0
+
+
+def inductors(row, what: str) -> int | None:
+    """What Inductor launches or moves; beside programs of ours with the library's calls, one launch each, whose bytes
+    nobody counts."""
+    if not with_products(row):
+        return row["inductor"][what]
+    return row["inductor"][what] + row["operators_library"] if what == "launches" else None
+
+
 def moved(row, what: str) -> int:
     return row[what] + (2 * row["updated_bytes"] if what == "bytes" else 0)
 
@@ -80,14 +92,21 @@ def has_inductors(row) -> bool:
 
 def beside(row, what: str) -> str:
     """Ours / Inductor's; a dash where it could not be counted."""
-    return f"{moved(row, what):,} / " + (f"{row['inductor'][what]:,}" if has_inductors(row) else "–")
+    theirs = inductors(row, what) if has_inductors(row) else None
+    return f"{moved(row, what):,} / " + (f"{theirs:,}" if theirs is not None else "–")
 
 
 def ratio(rows: list, what: str) -> str:
     """The geometric mean of ours ÷ Inductor's, of what both have."""
-    pairs = [(moved(row, what), row["inductor"][what]) for row in rows if has_inductors(row)]
+    pairs = [(moved(row, what), inductors(row, what)) for row in rows if has_inductors(row)]
     logs = [math.log(ours / theirs) for ours, theirs in pairs if ours and theirs]
-    return f"{math.exp(sum(logs) / max(1, len(logs))):.2f}"
+    return f"{math.exp(sum(logs) / len(logs)):.2f}" if logs else "–"
+
+
+def library_of(row) -> str:
+    """Products, convolutions and attentions, and how many of them are ours."""
+    own = f", {row['products_ours']} ours" if with_products(row) else ""
+    return f"{row['operators_library']}{own}"
 
 
 def line(name: str, what: str, row) -> str:
@@ -96,7 +115,7 @@ def line(name: str, what: str, row) -> str:
     peak = " / ".join(f"{bytes / 1024:.0f}" for bytes in row["peak"])
     title = f"{what}, {row['optimizer']}" if "optimizer" in row else what
     return (
-        f"| {name} | {title} | {row['operators']} | {row['operators_library']} | {100 * share(row):.1f} % |"
+        f"| {name} | {title} | {row['operators']} | {library_of(row)} | {100 * share(row):.1f} % |"
         f" {beside(row, 'launches')} | {beside(row, 'bytes')} | {peak} | {errors(row)} | {reasons(row)} |"
     )
 
@@ -118,14 +137,29 @@ def totals(rows: list) -> str:
     return "**" + "; ".join(parts) + f"; {failed} rows failed.**"
 
 
-def text(log: dict, precision: str) -> str:
+def products_of(rows: list) -> str:
+    """What share of products, convolutions and attentions is ours, where that was asked for."""
+    ours, all_of_them = (
+        sum(row[what] for *_, row in rows if "error" not in row) for what in ("products_ours", "operators_library")
+    )
+    return f"**{ours:,} of {all_of_them:,} products, convolutions and attentions are ours.**"
+
+
+def text(log: dict, precision: str, products: str) -> str:
     rows = [(name, what, row) for name in MODELS if name in log for what, row in log[name]["rows"].items()]
     commits = ", ".join(sorted({entry["commit"] for entry in log.values()}))
     option = "" if precision == "float32" else f" --precision {precision}"
+    option += "" if products == "torch" else f" --products {products}"
+    library, without = "which stay PyTorch's calls", ", and without what it calls a library for"
+    if products != "torch":
+        library = "which are kernels of ours within programs (`products=\"ours\"`), as far as the column says so"
+        without = "; its launches with what it calls a library for, one each, its bytes without, so that none are beside ours"
     command = f"scripts/test-python --run bench/pytorch/run.py{option} --write"
     about = provenance.about(command) | {"commit": commits}
-    introduction = INTRODUCTION.format(command=command, precision=PRECISIONS[precision], version=torch.__version__)
+    introduction = INTRODUCTION.format(command=command, precision=PRECISIONS[precision], library=library, without=without, version=torch.__version__)
     lines = [introduction, "| | |", "|---|---|", *(f"| {key} | {value} |" for key, value in about.items())]
-    lines += ["", totals([(what, row) for _, what, row in rows]), "", *HEAD]
+    lines += ["", totals([(what, row) for _, what, row in rows]), ""]
+    lines += [products_of(rows), ""] if products != "torch" else []
+    lines += HEAD
     lines += [line(*row) for row in rows]
     return "\n".join(lines) + "\n"

@@ -111,7 +111,7 @@ def doubled(value):
 
 def summary(report: dict) -> dict:
     kept = (
-        "graphs", "operators", "operators_ours", "operators_library", "kernel_calls", "eager_calls", "launches", "bytes",
+        "graphs", "operators", "operators_ours", "operators_library", "products_ours", "kernel_calls", "eager_calls", "launches", "bytes",
         "updated_bytes", "fell_back", "failed",
     )  # fmt: skip
     return {name: report[name] for name in kept}
@@ -126,10 +126,10 @@ def counted(run) -> dict:
     return {"launches": counts.launches, "bytes": counts.bytes, "errors": counts.errors}
 
 
-def forward(model, inputs, precision: str) -> dict:
+def forward(model, inputs, precision: str, options: dict) -> dict:
     model = model.eval()
     eager, exact = copy.deepcopy(model), copy.deepcopy(model).double()
-    compiled = torch.compile(model, backend="stitch", options=OPTIONS)
+    compiled = torch.compile(model, backend="stitch", options=options)
     start = time.monotonic()
     with torch.no_grad():
         stitch.torch.reset()
@@ -146,13 +146,13 @@ def forward(model, inputs, precision: str) -> dict:
     return {**row, "seconds": time.monotonic() - start}
 
 
-def training(model, inputs, name: str, precision: str) -> dict:
+def training(model, inputs, name: str, precision: str, options: dict) -> dict:
     model = model.train()
     eager, exact = copy.deepcopy(model), copy.deepcopy(model).double()
     untouched = [copy.deepcopy(exact), copy.deepcopy(exact)]
-    compiled = torch.compile(model, backend="stitch", options=OPTIONS)
+    compiled = torch.compile(model, backend="stitch", options=options)
     steps = [OPTIMIZERS[name](list(of.parameters())).step for of in (model, eager)]
-    compiled_step = torch.compile(steps[0], backend="stitch", options=OPTIONS)
+    compiled_step = torch.compile(steps[0], backend="stitch", options=options)
     start = time.monotonic()
     stitch.torch.reset()
     ours = step(compiled, model, compiled_step, inputs, precision)
@@ -181,16 +181,16 @@ def training(model, inputs, name: str, precision: str) -> dict:
     return {**row, "optimizer": name, "seconds": time.monotonic() - start}
 
 
-def tried(name: str, precision: str) -> dict:
-    """The rows of a model, by what was tried."""
+def tried(name: str, precision: str, products: str = "torch") -> dict:
+    """The rows of a model, by what was tried. `products`: the option of the back end."""
     of = MODELS[name]
     torch.manual_seed(0)
     model, inputs = of.make()
     model = in_precision(model, precision)
     inputs = pytree.tree_map(lambda value: in_precision(value, precision), inputs)
     other = copy.deepcopy(model)
-    rows = {"forward": forward(model, inputs, precision)}
+    rows = {"forward": forward(model, inputs, precision, {**OPTIONS, "products": products})}
     torch._dynamo.reset()
     if of.optimizer:
-        rows["training step"] = training(other, inputs, of.optimizer, precision)
+        rows["training step"] = training(other, inputs, of.optimizer, precision, {**OPTIONS, "products": products})
     return rows

@@ -48,13 +48,14 @@ Places places_behind(const Graph& graph, NodeId dot, const std::vector<std::vect
   return places;
 }
 
-/// An attention whose output has been differentiated.
+/// An attention whose output has been differentiated, or others need its rows' sums.
 struct TrainedAttention {
-  Attention attention;
-  Places scores;         ///< what follows the scores
-  NodeId gradient = -1;  ///< the dot that makes the gradient of the weights
-  Places weights;        ///< what follows that
-  const LibraryCall* output = nullptr;
+  std::optional<Attention> attention;   ///< nothing: the forward pass is in another graph, of which rows' sums came
+  NodeId dot = -1;                      ///< the scores'
+  Places scores;                        ///< what follows them
+  NodeId gradient = -1;                 ///< the dot that makes the gradient of the weights
+  Places weights;                       ///< what follows that
+  const LibraryCall* output = nullptr;  ///< the attention's second product
   /// Calls of the dots that multiply what follows, by what they contract.
   std::vector<const LibraryCall*> over_keys, over_rows;
 
@@ -122,10 +123,18 @@ class GradientJoiner {
   std::vector<LibraryCall> join() {
     std::set<NodeId> gone;  // dots of joined calls
     std::vector<LibraryCall> joined;
+    // Whole ones first: of what one of them has, another would take a part.
+    std::vector<TrainedAttention> attentions;
     for (const LibraryCall& call : calls_) {
-      const std::optional<TrainedAttention> found = trained(call);
-      if (!found) continue;
-      std::set<NodeId> dots = {found->attention.scores, call.root, found->gradient};
+      if (std::optional<TrainedAttention> found = trained(call)) attentions.push_back(*std::move(found));
+    }
+    for (const LibraryCall& call : calls_) {
+      if (std::optional<TrainedAttention> found = differentiated(call)) attentions.push_back(*std::move(found));
+    }
+    for (const TrainedAttention& each : attentions) {
+      const TrainedAttention* found = &each;
+      std::set<NodeId> dots = {found->dot, found->gradient};
+      if (found->output != nullptr) dots.insert(found->output->root);
       for (const auto* each : found->over_keys) dots.insert(each->root);
       for (const auto* each : found->over_rows) dots.insert(each->root);
       dots.erase(-1);
@@ -156,16 +165,56 @@ class GradientJoiner {
     if (!attention || attention->softmax.sum.along.size() != 1) return std::nullopt;
     TrainedAttention found;
     found.output = &product;
+    found.dot = attention->scores;
     found.scores = places_behind(graph_, attention->scores, uses_);
     const auto logits = found.scores.find(attention->logits.node);
     if (logits == found.scores.end()) return std::nullopt;
     const bool columns_are_keys = logits->second.second == attention->softmax.sum.along[0];
-    found.attention = *std::move(attention);
+    found.attention = std::move(attention);
     if (!find_products(columns_are_keys, found) || !find_gradient(found)) return std::nullopt;
+    if (found.over_keys.empty() && found.over_rows.empty() && !gives_rows(*found.attention)) return std::nullopt;
     return found;
   }
 
-  /// Which other dots multiply what follows the scores. False: something does that is no gradient, or nothing does.
+  /// Whether others need what an attention has of its rows: without, it is a call like any other.
+  [[nodiscard]] bool gives_rows(const Attention& attention) const {
+    for (const NodeId row : {attention.softmax.sum.maximum, sum_of(attention)}) {
+      if (row < 0) continue;
+      const auto is_outside = [&](NodeId user) { return std::ranges::count(attention.inner, user) == 0; };
+      if (results_[row] || std::ranges::any_of(uses_[row], is_outside)) return true;
+    }
+    return false;
+  }
+
+  /// The gradients of an attention whose forward pass is in another graph: exponentials of scores less what their rows
+  /// have, of which dots on both sides are made.
+  [[nodiscard]] std::optional<TrainedAttention> differentiated(const LibraryCall& call) const {
+    if (graph_.node(call.root).op != Op::dot) return std::nullopt;
+    TrainedAttention found;
+    found.dot = call.root;
+    found.scores = places_behind(graph_, call.root, uses_);
+    const std::optional<bool> columns_are_keys = keys_behind(found.scores);
+    if (!columns_are_keys || !find_products(*columns_are_keys, found) || !find_gradient(found)) return std::nullopt;
+    if (found.over_rows.empty() || found.gradient < 0) return std::nullopt;
+    return found;
+  }
+
+  /// Whether the columns are the keys: the dimension along which what is taken off before the exponential is repeated.
+  [[nodiscard]] std::optional<bool> keys_behind(const Places& scores) const {
+    for (const auto& [id, place] : scores) {
+      if (graph_.node(id).op != Op::exp || place == nowhere) continue;
+      const Node& taken_off = graph_.node(graph_.node(id).operands[0].node);
+      if (taken_off.op != Op::subtract) continue;
+      const Node& rows = graph_.node(taken_off.operands[1].node);
+      if (rows.op != Op::broadcast) continue;
+      const Dims& mapping = rows.as<BroadcastAttributes>().mapping;
+      const bool by_row = std::ranges::count(mapping, place.first) != 0;
+      if (by_row != (std::ranges::count(mapping, place.second) != 0)) return by_row;
+    }
+    return std::nullopt;
+  }
+
+  /// Which other dots multiply what follows the scores. False: something does that is no gradient.
   bool find_products(bool columns_are_keys, TrainedAttention& found) const {
     std::set<NodeId> dots;
     for (const auto& [id, place] : found.scores) {
@@ -173,7 +222,7 @@ class GradientJoiner {
         if (graph_.node(user).op == Op::dot) dots.insert(user);
       }
     }
-    if (dots.erase(found.attention.product) == 0) return false;
+    if (found.attention && dots.erase(found.attention->product) == 0) return false;
     for (const NodeId id : dots) {
       const int side = side_of(found, id);
       const auto& a = graph_.node(id).as<DotAttributes>();
@@ -184,7 +233,7 @@ class GradientJoiner {
       const bool over_keys = (contracting[0] == columns) == columns_are_keys;
       (over_keys ? found.over_keys : found.over_rows).push_back(call_of_.at(id));
     }
-    return !dots.empty() && found.over_keys.size() <= 1 && found.over_rows.size() <= 2;
+    return found.over_keys.size() <= 1 && found.over_rows.size() <= 2;
   }
   /// The operand of a dot that follows the scores; -1: both do, or none.
   [[nodiscard]] int side_of(const TrainedAttention& found, NodeId dot) const {
@@ -196,7 +245,8 @@ class GradientJoiner {
   /// The one dot besides the scores that leads to the products without masks or biases of the forward pass, if there is
   /// one. False: there are several.
   bool find_gradient(TrainedAttention& found) const {
-    const std::set<NodeId> inner(found.attention.inner.begin(), found.attention.inner.end());
+    std::set<NodeId> inner;
+    if (found.attention) inner.insert(found.attention->inner.begin(), found.attention->inner.end());
     std::set<NodeId> dots, seen;
     std::vector<NodeId> open;
     for (const auto& list : {found.over_keys, found.over_rows}) {
@@ -206,7 +256,7 @@ class GradientJoiner {
     while (!open.empty()) {
       const NodeId id = open.back();
       open.pop_back();
-      if (!seen.insert(id).second || id == found.attention.scores || inner.contains(id)) continue;
+      if (!seen.insert(id).second || id == found.dot || inner.contains(id)) continue;
       const Node& node = graph_.node(id);
       if (node.op == Op::dot) dots.insert(id);
       if (!is_elementwise(node.op) && node.op != Op::transpose) continue;
@@ -235,11 +285,15 @@ class GradientJoiner {
 
   [[nodiscard]] std::vector<LibraryCall> calls_with(
       const TrainedAttention& found, const std::vector<std::vector<const LibraryCall*>>& gradients) const {
-    std::optional<LibraryCall> forward = call_of_attention(graph_, found.attention, *found.output, values_);
-    if (!forward) return {};
-    std::vector<LibraryCall> calls = {*std::move(forward)};
+    std::vector<LibraryCall> calls;
+    if (found.attention) {
+      std::optional<LibraryCall> forward = call_of_attention(graph_, *found.attention, *found.output, values_);
+      if (!forward) return {};
+      calls.push_back(*std::move(forward));
+    }
     for (const auto& products : gradients) calls.push_back(gradient_call(found, products));
-    if (!give_rows(found, calls) || is_needed_besides(calls) || waits_.go_round(calls)) return {};
+    if (found.attention && !give_rows(found, calls)) return {};
+    if (is_needed_besides(calls) || waits_.go_round(calls)) return {};
     for (const LibraryCall& call : calls) {
       if (std::ranges::any_of(call.operands, [&](Value value) { return values_.is_within(value); })) return {};
       const Result<Graph> own = own_graph(graph_, call);
@@ -258,7 +312,7 @@ class GradientJoiner {
       inside.insert(product->epilogue.begin(), product->epilogue.end());
     }
     LibraryCall call;
-    call.root = inside.contains(found.gradient) ? found.gradient : found.attention.scores;
+    call.root = inside.contains(found.gradient) ? found.gradient : found.dot;
     call.result = products[0]->result;
     if (products.size() > 1) call.further = {products[1]->result};
     CallLeaves leaves(graph_, inside);
@@ -277,7 +331,7 @@ class GradientJoiner {
       for (const Value operand : graph_.node(id).operands) leaves.add(operand);
     }
     call.operands = std::move(leaves.found);
-    const auto& scores = graph_.node(found.attention.scores).operands;
+    const auto& scores = graph_.node(found.dot).operands;
     call.description = fmt::format("attention {}·{}, {}", to_string(graph_.type(scores[0])),
                                    to_string(graph_.type(scores[1])), gradient_name(found, call, products));
     return call;
@@ -291,7 +345,7 @@ class GradientJoiner {
 
   /// Adds a node that follows the scores or the gradient of the weights, and what leads to it from there.
   void add_inner(const TrainedAttention& found, NodeId id, std::set<NodeId>& inside) const {
-    if (!inside.insert(id).second || id == found.attention.scores || id == found.gradient) return;
+    if (!inside.insert(id).second || id == found.dot || id == found.gradient) return;
     for (const Value operand : graph_.node(id).operands) {
       if (found.follows(operand)) add_inner(found, operand.node, inside);
     }
@@ -302,13 +356,13 @@ class GradientJoiner {
   bool give_rows(const TrainedAttention& found, std::vector<LibraryCall>& calls) const {
     LibraryCall& forward = calls[0];
     const std::set<NodeId> all = nodes_of(calls), own = nodes_of({&forward, 1});
-    const NodeId greatest = found.attention.softmax.sum.maximum, sum = sum_of(found.attention);
+    const NodeId greatest = found.attention->softmax.sum.maximum, sum = sum_of(*found.attention);
     std::set<NodeId> needed;
     std::vector<NodeId> open;
     for (const LibraryCall& call : calls) {
       for (const Value value : call.operands) open.push_back(value.node);
     }
-    for (const NodeId id : found.attention.inner) {
+    for (const NodeId id : found.attention->inner) {
       if (found.follows({id, 0})) continue;
       const bool outside = std::ranges::any_of(uses_[id], [&](NodeId user) { return !all.contains(user); });
       if (outside || results_[id]) open.push_back(id);

@@ -51,6 +51,7 @@ Value Call::value_of(const json& reference, std::string_view name) {
     wrong(name, "a value of an earlier node");
     return {};
   }
+  if (found->second[result].node < 0) wrong(name, "a result that its node was asked for");
   return found->second[result];
 }
 

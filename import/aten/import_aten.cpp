@@ -89,7 +89,13 @@ class Reader {
     STITCH_ASSIGN(const json* arguments, field(node, "args", json::value_t::object, place));
     STITCH_ASSIGN(const json* results, field(node, "results", json::value_t::array, place));
     std::vector<graph::TensorType> types;
+    std::vector<bool> asked;
     for (const json& result : *results) {
+      asked.push_back(!result.is_null());
+      if (!asked.back()) {
+        types.emplace_back();
+        continue;
+      }
       STITCH_ASSIGN(graph::TensorType type, type_of(result, fmt::format("{}.results", place)));
       types.push_back(std::move(type));
     }
@@ -100,13 +106,17 @@ class Reader {
     builder_.at(name);
     aten::Call call(builder_, known_, *arguments, types);
     aten::Values values = rule->lower(call);
-    STITCH_TRY(check(values, types, where));
+    STITCH_TRY(check(values, types, asked, where));
     return remember(name, std::move(values), place);
   }
 
-  /// What the rule made is what PyTorch declares; a float that was computed wider is rounded.
-  Status check(aten::Values& values, const std::vector<graph::TensorType>& types, const std::string& where) {
+  /// What the rule made is what PyTorch declares; a float that was computed wider is rounded. What PyTorch did not ask
+  /// of an operator is nothing that an argument could name.
+  Status check(aten::Values& values, const std::vector<graph::TensorType>& types, const std::vector<bool>& asked,
+               const std::string& where) {
     for (std::size_t i = 0; i < values.size() && i < types.size(); ++i) {
+      if (!asked[i]) values[i] = {-1, 0};
+      if (!asked[i]) continue;
       const bool floats = graph::is_floating(builder_.dtype(values[i])) && graph::is_floating(types[i].dtype);
       if (floats && !builder_.failed()) values[i] = builder_.convert(values[i], types[i].dtype);
     }
@@ -115,7 +125,7 @@ class Reader {
       return make_error(ErrorKind::invalid_argument, "{}: {} results are declared, there are {}", where, types.size(),
                         values.size());
     for (std::size_t i = 0; i < values.size(); ++i) {
-      if (builder_.type(values[i]) == types[i]) continue;
+      if (!asked[i] || builder_.type(values[i]) == types[i]) continue;
       return make_error(ErrorKind::invalid_argument, "{}: result {} is declared {}, its arguments give {}", where, i,
                         graph::to_string(types[i]), graph::to_string(builder_.type(values[i])));
     }

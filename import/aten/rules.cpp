@@ -7,10 +7,11 @@ namespace {
 
 using enum graph::Comparison;
 
-// In the order of their names. What is not here, matrix products, convolutions, attention and PyTorch's random numbers
-// among it, is PyTorch's.
+// In the order of their names. What is not here, PyTorch's random numbers among it, is PyTorch's.
 constexpr Rule rows[] = {
     {"aten._log_softmax.default", log_softmax},
+    {"aten._scaled_dot_product_flash_attention_for_cpu.default", attention},
+    {"aten._scaled_dot_product_flash_attention_for_cpu_backward.default", attention_backward},
     {"aten._softmax.default", softmax},
     {"aten._to_copy.default", convert},
     {"aten._unsafe_view.default", reshape},
@@ -21,6 +22,8 @@ constexpr Rule rows[] = {
     {"aten.add.Tensor", add},
     {"aten.addcdiv.default", add_quotient},
     {"aten.addcmul.default", add_product},
+    {"aten.addmm.default", add_matmul},
+    {"aten.addmv.default", add_matrix_vector},
     {"aten.alias.default", same},
     {"aten.all.default", all},
     {"aten.all.dim", all},
@@ -44,6 +47,7 @@ constexpr Rule rows[] = {
     {"aten.avg_pool2d_backward.default", average_pool_backward_rule<2>},
     {"aten.avg_pool3d.default", average_pool_rule<3>},
     {"aten.avg_pool3d_backward.default", average_pool_backward_rule<3>},
+    {"aten.baddbmm.default", add_batched_matmul},
     {"aten.bitwise_and.Scalar", binary_rule<Op::bit_and>},
     {"aten.bitwise_and.Scalar_Tensor", binary_rule<Op::bit_and>},
     {"aten.bitwise_and.Tensor", binary_rule<Op::bit_and>},
@@ -60,6 +64,7 @@ constexpr Rule rows[] = {
     {"aten.bitwise_xor.Scalar", binary_rule<Op::bit_xor>},
     {"aten.bitwise_xor.Scalar_Tensor", binary_rule<Op::bit_xor>},
     {"aten.bitwise_xor.Tensor", binary_rule<Op::bit_xor>},
+    {"aten.bmm.default", batched_matmul},
     {"aten.cat.default", concatenate},
     {"aten.ceil.default", unary<Op::ceil>},
     {"aten.clamp.Tensor", clamp},
@@ -68,6 +73,8 @@ constexpr Rule rows[] = {
     {"aten.clamp_min.default", clamp},
     {"aten.clone.default", same},
     {"aten.constant_pad_nd.default", pad},
+    {"aten.convolution.default", convolution},
+    {"aten.convolution_backward.default", convolution_backward},
     {"aten.copy.default", copied},
     {"aten.copysign.Scalar", copy_sign},
     {"aten.copysign.Tensor", copy_sign},
@@ -80,6 +87,7 @@ constexpr Rule rows[] = {
     {"aten.div.Scalar_mode", divide},
     {"aten.div.Tensor", divide},
     {"aten.div.Tensor_mode", divide},
+    {"aten.dot.default", inner_product},
     {"aten.elu.default", elu},
     {"aten.embedding.default", embedding},
     {"aten.eq.Scalar", compare_rule<eq>},
@@ -142,8 +150,10 @@ constexpr Rule rows[] = {
     {"aten.min.default", reduce_rule<ReduceKind::min>},
     {"aten.min.dim", arg_reduce_rule<ReduceKind::min, true>},
     {"aten.minimum.default", binary_rule<Op::minimum>},
+    {"aten.mm.default", matmul},
     {"aten.mul.Scalar", binary_rule<Op::multiply, Op::bit_and>},
     {"aten.mul.Tensor", binary_rule<Op::multiply, Op::bit_and>},
+    {"aten.mv.default", matrix_vector},
     {"aten.native_layer_norm.default", layer_norm},
     {"aten.ne.Scalar", compare_rule<ne>},
     {"aten.ne.Tensor", compare_rule<ne>},

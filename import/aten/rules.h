@@ -158,6 +158,23 @@ Values average_pool_backward_rule(Call& c) {
   return average_pool_backward(c, dimensions);
 }
 
+// operators/product.cpp
+Values matmul(Call& c);
+Values batched_matmul(Call& c);
+Values matrix_vector(Call& c);
+Values inner_product(Call& c);
+Values add_matmul(Call& c);
+Values add_batched_matmul(Call& c);
+Values add_matrix_vector(Call& c);
+
+// operators/convolution.cpp
+Values convolution(Call& c);
+Values convolution_backward(Call& c);
+
+// operators/attention.cpp
+Values attention(Call& c);
+Values attention_backward(Call& c);
+
 // operators/indexing.cpp
 Values embedding(Call& c);
 Values index_select(Call& c);

@@ -56,7 +56,8 @@ void launch_program(OpenProgram& program, const std::vector<std::uint64_t>& inpu
 nb::dict program_info(const OpenProgram& program) {
   const api::Program& of = program.program();
   nb::dict steps, labels;
-  std::int64_t launches = 0;
+  std::int64_t launches = 0, bytes = 0;
+  double predicted_us = 0;
   for (const api::ProgramRegion& region : of.regions) {
     for (const api::ProgramStep& step : region.steps) {
       const std::string kind(api::kind_of(step));
@@ -66,6 +67,8 @@ nb::dict program_info(const OpenProgram& program) {
   for (const api::ProgramFragment& fragment : of.fragments) {
     if (!fragment.plan) continue;
     launches += fragment.occurrences * std::ssize(fragment.plan->launches);
+    bytes += fragment.occurrences * fragment.plan->bytes;
+    predicted_us += static_cast<double>(fragment.occurrences) * fragment.plan->predicted_us;
     const char* label = fragment.plan->label.c_str();
     labels[label] = labels.contains(label) ? nb::cast<int>(labels[label]) + 1 : 1;
   }
@@ -79,6 +82,8 @@ nb::dict program_info(const OpenProgram& program) {
   info["steps"] = steps;
   info["labels"] = labels;
   info["launches"] = launches;
+  info["bytes"] = bytes;
+  info["predicted_us"] = predicted_us;
   info["arena_bytes"] = of.regions[0].arena_bytes;
   info["lower_bound_bytes"] = of.regions[0].lower_bound_bytes;
   info["eager_bytes"] = of.regions[0].eager_bytes;

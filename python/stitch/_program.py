@@ -40,8 +40,9 @@ class Program:
 
     @property
     def info(self) -> dict:
-        """What it is: id, steps by kind, launches, labels of plans, bytes of its arena, and what the float64 reference
-        evaluator computes for want of anything else (`fallbacks`: step and reason)."""
+        """What it is: id, steps by kind, launches, labels of plans, bytes that these move and the time that they are
+        predicted to take (library calls apart), bytes of its arena, and what the float64 reference evaluator computes
+        for want of anything else (`fallbacks`: step and reason)."""
         return self._native.info
 
     def lock(self) -> str:

@@ -192,5 +192,63 @@ TEST(AttentionGradientCall, DoNotWaitForThemselves) {
   EXPECT_EQ(find_library_calls(graph_with(true), wanting_all()).size(), 3U) << "one after the other";
 }
 
+/// As PyTorch has it, whose backward pass is a graph of its own, with the logarithm of each row's sum.
+struct PassesApart {
+  Builder b;
+  Value parameter(std::int64_t rows) { return b.parameter(DType::f32, {2, rows, 4}); }
+  Value dot(Value left, Value right, std::int64_t from_left, std::int64_t from_right) {
+    return b.dot(left, right, {{0}, {0}, {from_left}, {from_right}, DType::f32});
+  }
+  Value rows(Value row) { return b.broadcast(row, {2, 5, 7}, {0, 1}); }
+
+  Graph forward() {
+    const Value q = parameter(5), k = parameter(7), v = parameter(7);
+    const Value scores = dot(q, k, 2, 2), greatest = b.reduce(ReduceKind::max, scores, {2});
+    const Value e = b.unary(Op::exp, b.binary(Op::subtract, scores, rows(greatest)));
+    const Value sum = b.reduce(ReduceKind::sum, e, {2});
+    const Value output = dot(b.binary(Op::divide, e, rows(sum)), v, 2, 1);
+    return prepared(*b.finish({output, b.binary(Op::add, greatest, b.unary(Op::log, sum))}));
+  }
+  Graph backward(bool keeps_weights = false) {
+    const Value q = parameter(5), k = parameter(7), v = parameter(7), output = parameter(5), gradient = parameter(5);
+    const Value logarithm = b.parameter(DType::f32, {2, 5});
+    const Value weights = b.unary(Op::exp, b.binary(Op::subtract, dot(q, k, 2, 2), rows(logarithm)));
+    const Value row = b.reduce(ReduceKind::sum, b.binary(Op::multiply, gradient, output), {2});
+    const Value of_weights = b.binary(Op::subtract, dot(gradient, v, 2, 2), rows(row));
+    const Value of_scores = b.binary(Op::multiply, weights, of_weights);
+    std::vector<Value> results = {dot(of_scores, k, 2, 1), dot(of_scores, q, 1, 1), dot(weights, gradient, 1, 1)};
+    if (keeps_weights) results.push_back(weights);
+    return prepared(*b.finish(results));
+  }
+  static Graph prepared(Graph graph) {
+    EXPECT_TRUE(simplify(graph));
+    EXPECT_TRUE(simplify_attention_gradients(graph, {}));
+    return graph;
+  }
+};
+
+std::vector<std::string> descriptions_of(const Graph& graph) {
+  std::vector<std::string> descriptions;
+  for (const LibraryCall& call : find_library_calls(graph, wanting_all())) descriptions.push_back(call.description);
+  return descriptions;
+}
+
+TEST(AttentionGradientCall, AForwardPassAloneGivesItsRows) {
+  const Graph graph = PassesApart().forward();
+  const std::vector<LibraryCall> calls = find_library_calls(graph, wanting_all());
+  ASSERT_EQ(calls.size(), 1U) << to_text(graph);
+  EXPECT_THAT(calls[0].description, HasSubstr("softmax"));
+  ASSERT_EQ(calls[0].further.size(), 2U) << "maxima and sums";
+  EXPECT_EQ(graph.node(calls[0].further[1].node).as<ReduceAttributes>().kind, ReduceKind::sum);
+}
+
+TEST(AttentionGradientCall, ABackwardPassAloneMakesTheWeightsAgain) {
+  EXPECT_THAT(descriptions_of(PassesApart().backward()),
+              ::testing::UnorderedElementsAre(HasSubstr("gradient of its queries"),
+                                              HasSubstr("gradients of its keys and values")));
+  EXPECT_EQ(descriptions_of(PassesApart().backward(/*keeps_weights=*/true)).size(), 5U)
+      << "weights are in memory anyway";
+}
+
 }  // namespace
 }  // namespace stitch::graph

@@ -1,6 +1,7 @@
 // Convolutions: plain, transposed, and of quantised tensors. Layout N C spatial..., weights M C/groups spatial....
 #include <algorithm>
 
+#include "import/convolutions.h"
 #include "import/emit.h"
 #include "import/onnx/families.h"
 #include "import/onnx/operators/window.h"
@@ -9,22 +10,6 @@ namespace stitch::import::onnx {
 
 using namespace emit;
 namespace {
-
-/// Attributes of a convolution in ONNX's layout.
-graph::ConvolutionAttributes convolution_of(const Window& w, std::int64_t groups, DType result) {
-  graph::ConvolutionAttributes a;
-  for (std::size_t d = 0; d < w.sizes.size(); ++d) a.input_spatial.push_back(d + 2);
-  a.kernel_spatial = a.output_spatial = a.input_spatial;
-  a.strides = w.strides;
-  a.low = w.low;
-  a.high = w.high;
-  a.input_dilation.assign(w.sizes.size(), 1);
-  a.kernel_dilation = w.dilations;
-  a.window_reversal.assign(w.sizes.size(), false);
-  a.feature_groups = groups;
-  a.result = result;
-  return a;
-}
 
 /// x * weights for two operands of one type, without bias.
 Result<Value> convolve(Call& c, Value x, Value weights) {
@@ -35,10 +20,8 @@ Result<Value> convolve(Call& c, Value x, Value weights) {
   STITCH_ASSIGN(const std::int64_t groups, c.node.integer("group", 1));
   if (groups < 1 || kernel[0] % groups != 0) return Call::wrong("attribute 'group' is {}", groups);
   STITCH_ASSIGN(const Window w, read_window(c, Dims(in.begin() + 2, in.end()), Dims(kernel.begin() + 2, kernel.end())));
-  return c.b.add(Op::convolution, {x, weights}, convolution_of(w, groups, c.dtype(x)));
+  return import::convolution(c.b, x, weights, w, groups);
 }
-
-Value with_bias(Call& c, Value y, Value bias) { return c.b.binary(Op::add, y, spread(c.b, bias, c.dims(y), {1})); }
 
 /// Pads of a transposed convolution, from `pads`, or so that the result has the size that output_shape or auto_pad ask.
 Result<Window> transposed_window(Call& c, const Dims& spatial, const Dims& kernel, const Dims& output_padding) {
@@ -61,24 +44,11 @@ Result<Window> transposed_window(Call& c, const Dims& spatial, const Dims& kerne
   return w;
 }
 
-/// Weights C M/g spatial as C/g M spatial: the groups' outputs side by side.
-Value regroup(graph::Builder& b, Value weights, std::int64_t groups) {
-  if (groups == 1) return weights;
-  const Dims dims = b.dims(weights);
-  Dims split{groups, dims[0] / groups, dims[1]}, order{1, 0, 2}, joined{dims[0] / groups, groups * dims[1]};
-  for (std::size_t d = 2; d < dims.size(); ++d) {
-    split.push_back(dims[d]);
-    order.push_back(d + 1);
-    joined.push_back(dims[d]);
-  }
-  return b.reshape(b.transpose(b.reshape(weights, split), order), joined);
-}
-
 }  // namespace
 
 Result<Values> conv(Call& c) {
   STITCH_ASSIGN(const Value y, convolve(c, c.in(0), c.in(1)));
-  return Values{c.has(2) ? with_bias(c, y, c.in(2)) : y};
+  return Values{c.has(2) ? with_bias(c.b, y, c.in(2)) : y};
 }
 
 /// The gradient of a convolution: the input dilated by the strides, the kernel reversed.
@@ -96,18 +66,8 @@ Result<Values> conv_transpose(Call& c) {
     if (extra < 0 || extra > (1LL << 31)) return Call::wrong("attribute 'output_padding' has {}", extra);
   }
   STITCH_ASSIGN(const Window w, transposed_window(c, spatial, kernel, output_padding));
-  graph::ConvolutionAttributes a = convolution_of(w, groups, c.dtype(c.in(0)));
-  a.input_dilation = w.strides;
-  a.strides.assign(spatial.size(), 1);
-  a.window_reversal.assign(spatial.size(), true);
-  a.kernel_input_feature = 0;
-  a.kernel_output_feature = 1;
-  for (std::size_t d = 0; d < spatial.size(); ++d) {
-    a.low[d] = w.span(d) - 1 - w.low[d];
-    a.high[d] = w.span(d) - 1 - w.high[d] + output_padding[d];
-  }
-  const Value y = c.b.add(Op::convolution, {c.in(0), regroup(c.b, c.in(1), groups)}, std::move(a));
-  return Values{c.has(2) ? with_bias(c, y, c.in(2)) : y};
+  const Value y = transposed_convolution(c.b, c.in(0), c.in(1), w, output_padding, groups);
+  return Values{c.has(2) ? with_bias(c.b, y, c.in(2)) : y};
 }
 
 namespace {
@@ -131,7 +91,7 @@ Result<Values> conv_integer(Call& c) {
 /// Inputs: x, its scale and zero point, w, its scale and zero point, the result's scale and zero point, bias.
 Result<Values> qlinear_conv(Call& c) {
   STITCH_ASSIGN(Value y, convolve(c, shifted(c, 0, 2), shifted(c, 3, 5)));
-  if (c.has(8)) y = with_bias(c, y, c.in(8));
+  if (c.has(8)) y = with_bias(c.b, y, c.in(8));
   const Value wide = c.b.convert(y, DType::f32);
   const Value weight_scale = c.b.convert(c.in(4), DType::f32);
   const bool scalar = graph::element_count(c.dims(weight_scale)) == 1;

@@ -6,8 +6,9 @@
     stitch.torch.wait()          # until plans are there PyTorch runs; then our kernels do
     print(stitch.torch.report())
 
-Memory-intensive operators run in Stitch's kernels; matrix products, convolutions, attention and all that is not
-supported stay PyTorch's calls, and are said once per reason. docs/pytorch.md has the whole.
+Memory-intensive operators run in Stitch's kernels; matrix products, convolutions and attention stay PyTorch's calls
+(option `products` makes them ours), and so does all that is not supported, which is said once per reason.
+docs/pytorch.md has the whole.
 """
 
 import functools
@@ -42,8 +43,9 @@ __all__ = ["backend", "fingerprint", "list_mode_options", "list_options", "repor
 def report() -> dict:
     """What was compiled and run since the process began, or since `reset`.
 
-    `operators` (without views) are `operators_library` (products, convolutions, attention), `operators_ours` and what
-    `fell_back` lists by operator and reason; `share` is ours of the latter two. `kernel_calls` and `eager_calls` count
+    `operators` (without views) are `operators_library` (products, convolutions, attention; `products_ours` of them in
+    programs of ours), `operators_ours` and what `fell_back` lists by operator and reason; `share` is ours of the latter
+    two. `kernel_calls` and `eager_calls` count
     pieces that ran in our kernels and in PyTorch, `inductor_calls` pieces and parts that are not ours as Inductor
     compiled them, `launches` and `bytes` what the former launched and moved, `updated_bytes` what was copied back to
     inputs besides; `plans` those that are there, on their way, missing.
@@ -133,7 +135,7 @@ def _compile(graph_module: torch.fx.GraphModule, settings: Settings):
     _draw(graph_module.graph, device, settings)
     _updates.write_parts(graph_module.graph)
     updates = _updates.take_out(graph_module.graph)
-    modules, reasons = _partition.split(graph_module, device)
+    modules, reasons = _partition.split(graph_module, device, settings.products != "torch")
     if reasons and settings.fallback == "error":
         _refuse(reasons)
     compiles = settings.fallback == "inductor"

@@ -1,7 +1,7 @@
 """Plans that outlive the process: in torch.compiler's caches, and in what torch.compile(…).aot_compile saves.
 
-An artifact is a plan as a program of one step with its code inside (`stitch.Plan.to_bytes`), behind a line of JSON
-that says what it is. Nothing is pickled of it, and what was tampered with is not opened. It is found by what the plan
+An artifact is a plan as a program of one step with its code inside (`stitch.Plan.to_bytes`), or a program of several
+where products are ours, behind a line of JSON that says what it is. Nothing is pickled of it, and what was tampered with is not opened. It is found by what the plan
 is for: operators with extents and types, constraints, and the kind of the device, whatever its number.
 """
 
@@ -53,6 +53,15 @@ def content_of(plan) -> bytes:
     """What is saved of a plan. Errors: where its code cannot be had."""
     named = {name: plan.info[name] for name in _SAID}
     return json.dumps(named).encode() + b"\n" + plan.to_program()
+
+
+def content_of_program(document: bytes, place: tuple) -> bytes:
+    """The same of a program of several steps. What is said of it besides is summed over the plans of its fragments."""
+    info = _native.Program(document, *place).info
+    said = {name: info[name] for name in ("id", "launches", "bytes", "predicted_us")}
+    said |= {"fragment": info["id"], "label": ",".join(sorted(info["labels"])) or "library"}
+    said |= {"workspace_bytes": info["workspace_bytes"] + info["arena_bytes"]}
+    return json.dumps(said).encode() + b"\n" + document
 
 
 class SavedPlan:

@@ -86,7 +86,8 @@ def arguments_of(node) -> dict:
 
 
 class Document:
-    """Inputs, nodes and outputs under names of our own, so that equal graphs give equal texts.
+    """Inputs, nodes and outputs under names of our own, so that equal graphs give equal texts. A result that an operator
+    was not asked for (`output_mask`) has no type.
 
     `extents`: what symbols are in it; without, what they were traced with.
     """
@@ -119,7 +120,7 @@ class Document:
             self._names[node] = {**self._names[of], "result": index}
             return
         name = f"v{len(self.nodes)}"
-        results = [type_of(value, self._extents) for value in values_of(node)]
+        results = [None if value is None else type_of(value, self._extents) for value in values_of(node)]
         arguments = {name: self._encoded(value) for name, value in arguments_of(node).items()}
         self.nodes.append({"name": name, "op": operator_of(node), "args": arguments, "results": results})
         self._names[node] = {"value": name}
@@ -155,7 +156,7 @@ def refusal(node, device: torch.device) -> str | None:
             if not document.knows(argument):
                 document.input(argument)
         document.node(node)
-        results = [{"value": "v0", "result": i} for i in range(len(values_of(node)))]
+        results = [{"value": "v0", "result": i} for i, value in enumerate(values_of(node)) if value is not None]
         return _refusal(document.text(results))
     except Cannot as reason:
         return str(reason)

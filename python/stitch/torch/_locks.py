@@ -9,6 +9,7 @@ times and paths: equal plans give equal bytes.
 
 import dataclasses
 import functools
+import hashlib
 import json
 import os
 import re
@@ -88,8 +89,12 @@ def _entries(path: str, text: str) -> dict:
 
 
 def text_of(program) -> str:
-    """Id and code of a plan that is a program of one step."""
-    return _PLAN.search(program.lock)[1]
+    """Id and code of a plan that is a program of one step; of a program of several, a hash of its plans and all code."""
+    plans = _PLAN.findall(program.lock)
+    if len(plans) == 1:
+        return plans[0]
+    code = sorted({hash for plan in plans for hash in plan.split("  code", 1)[1].split()})
+    return "  code ".join([f"plan {hashlib.sha256(program.lock.encode()).hexdigest()[:32]}", " ".join(code)])
 
 
 def _named(key: str, document: str) -> str:

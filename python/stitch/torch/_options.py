@@ -42,6 +42,10 @@ class Settings:
     """"eager": every operator's result is rounded to its type, as PyTorch's kernels round it; chains of element-wise
     operators have eager's bits. "default": values stay wider between operators, which is faster and mostly nearer to the
     exact result."""
+    products: str = "torch"
+    """Who multiplies matrices, convolves and attends: "torch" (PyTorch's calls, in their places), or programs of ours
+    around them: "ours" (kernels of ours wherever there are any, fused with what surrounds them), "faster" (where these
+    are predicted to be), "library" (cuBLASLt and cuDNN, or on the emulated device the host's)."""
     random: str = "stitch"
     """Who draws random numbers: "stitch" (kernels, where they are used, from seeds of PyTorch's generator), or "eager"
     (PyTorch, with the numbers that eager has)."""
@@ -77,6 +81,7 @@ _CHOICES = {
     "fallback": ("eager", "inductor", "error"),
     "effort": EFFORTS,
     "precision": ("default", "eager"),
+    "products": ("torch", "ours", "faster", "library"),
     "random": ("stitch", "eager"),
 }
 

@@ -9,7 +9,7 @@ from torch.fx.passes.utils.fuser_utils import fuse_by_partitions
 
 from . import _document, _report, _shapes
 
-# What a library does best: products, convolutions, attention. Neither ours nor a fall-back.
+# What a library does best: products, convolutions, attention. Neither ours nor a fall-back, unless they are asked for.
 _LIBRARY = (
     "aten._cudnn_rnn",
     "aten._efficient_attention",
@@ -92,8 +92,10 @@ _WAITING_PART = 8
 
 
 class _Support(OperatorSupportBase):
-    def __init__(self, device: torch.device):
-        self.device, self.reasons = device, {}
+    """`products`: whether products, convolutions and attention are ours, too."""
+
+    def __init__(self, device: torch.device, products: bool):
+        self.device, self.products, self.reasons = device, products, {}
 
     def is_node_supported(self, submodules, node) -> bool:
         if node.op != "call_function" or _shapes.is_symbol(node) or is_write(node) or _is_seed(node):
@@ -102,7 +104,8 @@ class _Support(OperatorSupportBase):
             of = node.args[0]
             return isinstance(of, torch.fx.Node) and of.op == "call_function" and self.is_node_supported({}, of)
         if node not in self.reasons:
-            self.reasons[node] = "of the library" if is_library(node) else _document.refusal(node, self.device)
+            of_library = is_library(node) and not self.products
+            self.reasons[node] = "of the library" if of_library else _document.refusal(node, self.device)
         return self.reasons[node] is None
 
 
@@ -177,12 +180,13 @@ def _pieces(graph_module, support: OperatorSupportBase) -> list:
     return [piece for piece in pieces if any(not is_view(node) for node in piece)]
 
 
-def split(graph_module: torch.fx.GraphModule, device: torch.device):
+def split(graph_module: torch.fx.GraphModule, device: torch.device, products: bool = False):
     """Takes our pieces out of a graph, in place. Returns the modules that they became, by name.
 
-    Counts operators for the report, and says what PyTorch keeps. `device`: of the tensors that are ours.
+    Counts operators for the report, and says what PyTorch keeps. `device`: of the tensors that are ours. `products`:
+    products, convolutions and attention are, too, as far as there are rules for them; the rest is the library's.
     """
-    support = _Support(device)
+    support = _Support(device, products)
     pieces = _pieces(graph_module, support)
     ours = {node for piece in pieces for node in piece}
     for node in graph_module.graph.nodes:
@@ -191,6 +195,8 @@ def split(graph_module: torch.fx.GraphModule, device: torch.device):
         _report.count("operators")
         if is_library(node):
             _report.count("operators_library")
+            if node in ours:
+                _report.count("products_ours")
         elif node in ours:
             _report.count("operators_ours")
         elif support.reasons.get(node):

@@ -11,7 +11,7 @@ log = logging.getLogger("stitch.torch")
 
 _lock = threading.Lock()
 _COUNTS = (
-    "graphs", "operators", "operators_ours", "operators_library", "kernel_calls", "eager_calls", "inductor_calls",
+    "graphs", "operators", "operators_ours", "operators_library", "products_ours", "kernel_calls", "eager_calls", "inductor_calls",
     "launches", "bytes", "updated_bytes",
 )  # fmt: skip
 

@@ -13,7 +13,7 @@ import weakref
 import torch
 
 from .. import _native, _server, _trace, _tuning, errors
-from . import _artifacts, _document, _inductor, _locks, _memory, _report, _rows, _shapes
+from . import _artifacts, _document, _inductor, _locks, _memory, _partition, _report, _rows, _shapes
 
 _FETCH_MS = 60_000
 _ATTEMPTS = 10
@@ -37,12 +37,13 @@ _begin()
 
 
 class Slot:
-    """The plan of one fragment, once it is there; equal pieces of all graphs share it."""
+    """The plan of one fragment, once it is there; equal pieces of all graphs share it. Of a piece with products a program
+    takes the plan's place (`products`: who computes them; "" where there are none)."""
 
-    def __init__(self, document: str, settings, device: torch.device, constraints: str):
-        self._wanted = (document, settings, device, constraints)
+    def __init__(self, document: str, settings, device: torch.device, constraints: str, products: str = ""):
+        self._wanted = (document, settings, device, constraints, products)
         target = cuda.target(device) if device.type == "cuda" else "emulated"
-        self.key = _artifacts.key_of(document, target, constraints)
+        self.key = _artifacts.key_of(document, target, ",".join(filter(None, (constraints, products))))
         self._begin()
 
     def _begin(self) -> None:
@@ -81,24 +82,22 @@ class Slot:
         _report.failed("plan: internal", f"no plan: {why}")
         self.done.set()
 
-    def _fill(self, document: str, settings, device: torch.device, constraints: str) -> None:
+    def _fill(self, document: str, settings, device: torch.device, constraints: str, products: str) -> None:
         try:
             place = _place(device)
             if settings.lock is not None:
-                plan = _locked(self.key, document, settings, place, constraints)
+                plan = _locked(self.key, document, settings, place, constraints, products)
             else:
                 plan = _artifacts.find(self.key, place, settings.max_workspace_bytes)
-            if plan is None:
-                plan = _fetch(document, settings, place, constraints)
-                self.content = _saved(plan)
-            else:
-                self.content = plan.content
+            saved = plan is not None
+            if not saved:
+                plan = _fetch(document, settings, place, constraints, products)
+            self.content = plan.content if isinstance(plan, _artifacts.SavedPlan) else _saved(plan)
             self.launches, self.bytes = plan.info["launches"], plan.info["bytes"]
             self.in_place = frozenset(map(tuple, plan.info["in_place"]))
             self.recorded = False
             self.plan = plan
             info = plan.info
-            saved = isinstance(plan, _artifacts.SavedPlan)
             _trace.event("ready", plan=info["id"], label=info["label"], source="saved" if saved else "server")
         except errors.Unavailable as error:
             self.refusal = error
@@ -135,15 +134,18 @@ def _saved(plan) -> bytes | None:
         return None
 
 
-def _locked(key: str, document: str, settings, place: tuple, constraints: str) -> _artifacts.SavedPlan:
+def _locked(
+    key: str, document: str, settings, place: tuple, constraints: str, products: str
+) -> _artifacts.SavedPlan:
     """The plan that the lock names, opened as if it had been saved: no other takes its place. Errors: Differs."""
     lock = settings.lock
     wanted = lock.locked(key, document)
     plan = _artifacts.find(key, place, settings.max_workspace_bytes)
     if plan is None or plan.lock() != wanted.text:
         try:
-            content = _artifacts.content_of(_fetch(document, settings, place, constraints, wanted.plan))
-            plan = _artifacts.SavedPlan(content, *place)
+            plan = _fetch(document, settings, place, constraints, products, wanted.plan)
+            if not isinstance(plan, _artifacts.SavedPlan):
+                plan = _artifacts.SavedPlan(_artifacts.content_of(plan), *place)
         except errors.PlanMissing as error:
             raise lock.differs(key, document, f"no plan of that id ({error})") from error
         except errors.Unavailable:
@@ -170,12 +172,14 @@ def answers(server: str | None) -> bool:
     return not is_dead(server)
 
 
-def _fetch(document: str, settings, place: tuple, constraints: str, plan_id: str = ""):
+def _fetch(document: str, settings, place: tuple, constraints: str, products: str = "", plan_id: str = ""):
     if is_dead(settings.server):
         raise errors.Unavailable("the server did not answer a moment ago")
     with _trace.phase("import"):
         fragment = _native.read_aten(document)
     client = _server.shared(settings.server)
+    if products:
+        return _program(client, fragment, settings, place, constraints, products)
     # A look-up begins what is tuned in the background; where it is to be more, or to end, that is asked for by itself.
     asks = settings.tuned == "full" or (settings.tuned == "quick" and settings.budget_seconds > 0)
     improve = settings.tuned == "quick" and not asks
@@ -194,21 +198,36 @@ def _fetch(document: str, settings, place: tuple, constraints: str, plan_id: str
     return plan
 
 
-def slot(document: str, settings, device: torch.device, in_place: bool) -> Slot:
+def _program(client, fragment, settings, place: tuple, constraints: str, products: str) -> _artifacts.SavedPlan:
+    """A piece with products: a program, which is what it is once it is there. On a GPU "ours" also takes what a stream
+    has no library's call for. Errors: ConstraintError (more workspace than allowed), those of a look-up."""
+    device, ordinal = place
+    document = client.make_program(
+        fragment, _FETCH_MS, settings.tuned != "none", products, device, ordinal, constraints
+    )
+    plan = _artifacts.SavedPlan(_artifacts.content_of_program(document, place), *place)
+    needs, most = plan.info["workspace_bytes"], settings.max_workspace_bytes
+    if most is not None and needs > most:
+        raise errors.ConstraintError(f"the program needs {needs:,} bytes of memory, and max_workspace_bytes is {most:,}")
+    return plan
+
+
+def slot(document: str, settings, device: torch.device, in_place: bool, products: str = "") -> Slot:
     """The slot of a document; whoever asks first has it fetched. Of a plan on a GPU each of them has its own.
-    `in_place`: results may lie where inputs do, as far as the plan allows it."""
+    `in_place`: results may lie where inputs do, as far as the plan allows it. `products`: as of `Slot`."""
     # What was asked of PyTorch when it compiled is asked of the plan.
     if torch.are_deterministic_algorithms_enabled():
         settings = dataclasses.replace(settings, deterministic=True)
     constraints = ",".join(filter(None, (settings.constraints, "in_place" if in_place else "")))
     key = (
         settings.server, settings.device, settings.max_workspace_bytes, settings.lock, device, document, constraints,
+        products,
     )  # fmt: skip
     with _lock:
         found = _slots.get(key)
         # Where no plan came of it, the next compilation asks again.
         if found is None or (found.done.is_set() and found.plan is None):
-            found = _slots[key] = Slot(document, settings, device, constraints)
+            found = _slots[key] = Slot(document, settings, device, constraints, products)
     found.ask()
     if made is not None:
         made.append(found)
@@ -397,6 +416,7 @@ class Piece(torch.nn.Module):
         self._traced = [node.meta["val"] for node in nodes if node.op == "placeholder"]
         self._tensors = [i for i, value in enumerate(self._traced) if isinstance(value, torch.Tensor)]
         self._broken = False
+        self._products = settings.products if any(map(_partition.is_library, nodes)) else ""
         self._strict = settings.lock is not None and settings.fallback == "error"
         self._inductor = None
         if settings.fallback == "inductor":
@@ -411,7 +431,8 @@ class Piece(torch.nn.Module):
         self._first = self._choose.kernels_for(_shapes.shapes_of(self._traced))
 
     def _slot_for(self, extents) -> Slot:
-        return slot(_document.of_module(self.operators, extents), self._settings, self._device, bool(self._updates))
+        document = _document.of_module(self.operators, extents)
+        return slot(document, self._settings, self._device, bool(self._updates), self._products)
 
     def _results_with(self, extents) -> list:
         numbers = _shapes.numbers
