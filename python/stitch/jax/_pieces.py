@@ -168,7 +168,7 @@ class _Splitter:
                     self._keep(eqn)
             for piece in level.pieces:
                 if self.is_made(piece):
-                    _report.count("calls")
+                    self._made[piece.key].count()
                 else:
                     fall_back(self._settings, self._name, self._made[piece.key])
 
@@ -302,7 +302,7 @@ def whole(function: core.ClosedJaxpr, settings: Settings, name: str, device: str
     asked = _programs.asked(function, settings, name, device, in_place)
     call = _programs.made(asked, settings.deadline_ms, reference=settings.products != "xla")
     _count([one for eqn in _jaxprs.flat(function, custom=True).jaxpr.eqns for one in _operators(eqn)], ours=True)
-    _report.count("calls")
+    call.count()
     jaxpr, new_var = function.jaxpr, core.gensym()
     outvars = [new_var(aval) for aval in function.out_avals]
     params = {"call": call, "aliases": call.taken(aliases.items(), in_place), "avals": tuple(function.out_avals)}

@@ -27,6 +27,15 @@ class Call:
     """Results that may lie where arguments do (argument, result)."""
     fallbacks: tuple
     """What only the reference evaluator computes: step and reason."""
+    launches: int
+    library_calls: int
+
+    def count(self) -> None:
+        """Tells the report of a call that is lowered."""
+        _report.count("calls")
+        _report.count("launches", self.launches)
+        _report.count("library_calls", self.library_calls)
+        _report.count("reference_steps", len(self.fallbacks))
 
     def taken(self, pairs, in_place: bool) -> tuple:
         """Which results lie where arguments do, of those that want to; where nothing is computed aside (`in_place`) as the
@@ -151,6 +160,8 @@ def _make(asked: Asked, deadline_ms: int) -> Call:
         packed,
         frozenset(map(tuple, info["in_place"])),
         tuple(map(tuple, info["fallbacks"])),
+        info["launches"],
+        info["steps"].get("library", 0),
     )
     with _lock:
         if asked.key in _made:
@@ -158,7 +169,4 @@ def _make(asked: Asked, deadline_ms: int) -> Call:
         _made[asked.key] = call
     if not call.fallbacks or settings.products != "xla":
         _report.count("programs")
-        _report.count("launches", info["launches"])
-        _report.count("library_calls", info["steps"].get("library", 0))
-        _report.count("reference_steps", len(info["fallbacks"]))
     return call
