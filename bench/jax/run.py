@@ -115,15 +115,16 @@ def rows(results: dict) -> list[str]:
     for name, parts in results.items():
         for what, row in parts.items():
             if "failed" in row:
-                lines.append(f"| {name} | {what} | | | | | **{row['failed']}** |")
+                lines.append(f"| {name} | {what} | | | | | | | **{row['failed']}** |")
                 continue
             ours, plain = row["errors"]
             fell = "; ".join(f"{entry['function']} {entry['count']}: {entry['reason']}" for entry in row["fell_back"])
             if row["reference_steps"]:
                 fell = f"{row['reference_steps']} steps by the reference" + (f"; {fell}" if fell else "")
+            others = row["operators"] - row["operators_library"]
             lines.append(
-                f"| {name} | {what} | {row['programs']} | {row['launches']} | {row['library_calls']} |"
-                f" {ours:.0e} / {plain:.0e} | {fell or 'nothing'} |"
+                f"| {name} | {what} | {row['operators_library']} | {row['operators_ours']} / {others} | {row['calls']} |"
+                f" {row['programs']} | {row['launches']} | {ours:.0e} / {plain:.0e} | {fell or 'nothing'} |"
             )
     return lines
 
@@ -135,16 +136,18 @@ def page(results: dict) -> str:
     import provenance
 
     head = [
-        "|  | what | programs | launches | library | errors, ours / plain | fell back |",
-        "|---|---|---|---|---|---|---|",
+        "|  | what | products | operators, ours / all | calls | programs | launches | errors, ours / plain | fell back |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     lines = [
         "# Models of flax and optimizers of optax through stitch.jax",
         "",
         "Made by `scripts/test-python --run bench/jax/run.py` ([docs/jax.md](../../docs/jax.md)): small sizes, random"
         f" weights, float32, JAX {jax.__version__}, flax {flax.__version__}, optax {optax.__version__}, on the emulated"
-        " device. *Programs* are those that were made, *launches* and *library* (products and convolutions, by"
-        " OpenBLAS) those of one run of each. Errors are ours / plain JAX's, each the largest difference from plain JAX in"
+        " device. *Products* and convolutions are XLA's, as plain JAX has them; of the other *operators* (without views and"
+        " numbers; a loop's once) those in our kernels. *Calls* are the pieces that XLA calls, *programs* what was made for"
+        " them (equal pieces are one), *launches* the kernels of one run of each call. Errors are ours / plain JAX's, each the"
+        " largest difference from plain JAX in"
         " float64 relative to the largest value of its array (at least a thousandth of the largest of all: some gradients"
         " are zero but for rounding): of results, of value and gradients, of the parameters after two steps of the perceptron"
         " whose update is one program.",

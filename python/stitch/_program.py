@@ -177,7 +177,12 @@ def default_products(device: str) -> str:
 
 def make(fragment, *, deadline_ms: int, improve: bool, server: str | None, **settings) -> bytes:
     """The document of a graph's program, by a server. `settings`: products, device and ordinal, as of `program`."""
+    check_boundaries(fragment)
+    return _server.shared(server).make_program(fragment, deadline_ms, improve, **settings)
+
+
+def check_boundaries(fragment) -> None:
+    """Errors: Unsupported where a graph has operators that nobody here computes; it names them."""
     if fragment.boundaries:
         listed = "; ".join(f"{op} ({place}): {reason}" for op, place, reason in fragment.boundaries)
         raise errors.Unsupported(f"operators that nobody here computes: {listed}")
-    return _server.shared(server).make_program(fragment, deadline_ms, improve, **settings)

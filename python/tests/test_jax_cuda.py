@@ -149,11 +149,12 @@ FUNCTIONS = {
     "a sum of everything": (lambda x: ((x * 2).sum(), x.max()), [(300, 400)]),
     "a loss with its gradients": (jax.value_and_grad(loss, argnums=(0, 1, 2)), [(16, 32), (8, 16), (32,)]),
 }
+WHOLE = {"products": "faster", "fallback": "error", "improve": False, "deadline_ms": 600_000, "server": sys.argv[1]}
 check = jax.export.DisabledSafetyCheck.custom_call(stitch.jax.CUSTOM_CALL)
 random = numpy.random.default_rng(5)
 for name, (function, shapes) in FUNCTIONS.items():
     stitch.jax.reset()
-    ours = stitch.jax.jit(function, fallback="error", improve=False, deadline_ms=600_000, server=sys.argv[1])
+    ours = stitch.jax.jit(function, **WHOLE)
     types = [jax.ShapeDtypeStruct(shape, "float32") for shape in shapes]
     exported = jax.export.export(jax.jit(ours), platforms=["cuda"], disabled_checks=[check])(*types)
     text = exported.mlir_module()
@@ -193,7 +194,7 @@ def step(w, m, x):
     m = 0.9 * m + jax.grad(lambda w: jnp.sum(jnp.tanh(x @ w) ** 2))(w)
     return w - 0.1 * m, m
 
-ours = stitch.jax.jit(step, donate_argnums=(0, 1), fallback="error", improve=False, deadline_ms=600_000, server=sys.argv[1])
+ours = stitch.jax.jit(step, donate_argnums=(0, 1), **WHOLE)
 shapes = [(16, 32), (16, 32), (8, 16)]
 exported = jax.export.export(ours, platforms=["cuda"], disabled_checks=[check])(
     *[jax.ShapeDtypeStruct(shape, "float32") for shape in shapes])
@@ -212,17 +213,97 @@ for _ in range(2):
     for one, other in zip(arguments, expected):
         numpy.testing.assert_allclose(one, other, rtol=2e-4, atol=2e-4)
 
+# Where products are XLA's, the pieces between them are calls: the test computes the products, and calls the handlers.
+class XlasPart:
+    def __init__(self, function, *shapes, donated=()):
+        stitch.jax.reset()
+        ours = stitch.jax.jit(function, donate_argnums=donated, **{**WHOLE, "products": "xla"})
+        types = [jax.ShapeDtypeStruct(shape, "float32") for shape in shapes]
+        exported = jax.export.export(ours, platforms=["cuda"], disabled_checks=[check])(*types)
+        self.text = exported.mlir_module()
+        closed = jax.make_jaxpr(function)(*types)
+        aliases = _primitive._aliases(closed, donated)
+        settings = _options.Settings(**{**WHOLE, "products": "xla"})
+        self.closed = _pieces.split(closed, settings, "function", "cuda", aliases)
+        self.calls = [eqn for eqn in self.closed.jaxpr.eqns if eqn.primitive is _pieces.call_p]
+        self.arguments = [empty(shape, "float32") for shape in shapes]
+        self.places = dict(zip(self.closed.jaxpr.invars, self.arguments))
+        for eqn in self.calls:
+            for argument, result in eqn.params["aliases"]:
+                assert eqn.invars[argument] in self.places, "an argument that is not there yet is overwritten"
+                self.places[eqn.outvars[result]] = self.places[eqn.invars[argument]]
+        for eqn in self.closed.jaxpr.eqns:
+            for var in eqn.outvars:
+                self.places.setdefault(var, empty(var.aval.shape, var.aval.dtype))
+        for eqn in self.calls:
+            assert xla_calls("initialize", self.attributes(eqn), [], []) is None, said
+
+    def attributes(self, eqn):
+        call = eqn.params["call"]
+        assert call.name in self.text and call.package in self.text
+        return {"name": call.name.encode(), "package": call.package.encode()}
+
+    def place(self, atom):
+        return self.places[atom] if isinstance(atom, core.Var) else numpy.asarray(atom.val, atom.aval.dtype)
+
+    def run(self):
+        for eqn in self.closed.jaxpr.eqns:
+            if eqn.primitive is _pieces.call_p:
+                given, made = [self.place(atom) for atom in eqn.invars], [self.places[var] for var in eqn.outvars]
+                captured, executable = c.c_void_p(), c.c_void_p()
+                call("cuStreamBeginCapture_v2", stream, 1)  # as in a command buffer
+                assert xla_calls("execute", self.attributes(eqn), given, made) is None, said
+                call("cuStreamEndCapture", stream, c.byref(captured))
+                call("cuGraphInstantiateWithFlags", c.byref(executable), captured, c.c_uint64(0))
+                call("cuGraphLaunch", executable, stream)
+                call("cuCtxSynchronize")
+            else:
+                answer = eqn.primitive.bind(*[jnp.array(self.place(atom)) for atom in eqn.invars], **eqn.params)
+                for var, one in zip(eqn.outvars, answer if eqn.primitive.multiple_results else [answer]):
+                    self.places[var][...] = one
+        return [self.place(atom) for atom in self.closed.jaxpr.outvars]
+
+from jax.extend import core
+from stitch.jax import _options, _pieces, _primitive
+
+parts = XlasPart(jax.value_and_grad(loss, argnums=(0, 1, 2)), (16, 32), (8, 16), (32,))
+assert len(parts.calls) == parts.text.count("@stitch_run") == stitch.jax.report()["calls"] // 2 == 1, parts.text[:4000]
+assert parts.text.count("stablehlo.dot_general") == 3, parts.text[:4000]
+for _ in range(2):
+    for argument in parts.arguments:
+        argument[...] = random.standard_normal(argument.shape)
+    expected = jax.tree.leaves(jax.value_and_grad(loss, argnums=(0, 1, 2))(*[jnp.array(a) for a in parts.arguments]))
+    for one, other in zip(parts.run(), expected, strict=True):
+        numpy.testing.assert_allclose(one, other, rtol=2e-4, atol=2e-4)
+
+parts = XlasPart(step, (16, 32), (16, 32), (8, 16), donated=(0, 1))
+assert len(parts.calls) == parts.text.count("@stitch_run") == 2, parts.text[:4000]
+aliases = re.findall(r"output_tuple_indices = \[\d*\],\s*operand_index = \d", parts.text)
+assert len(aliases) == sum(len(eqn.params["aliases"]) for eqn in parts.calls) == 2, (aliases, parts.text[:4000])
+for argument in parts.arguments:
+    argument[...] = random.standard_normal(argument.shape)
+for _ in range(2):
+    expected = step(*[jnp.array(a) for a in parts.arguments])
+    for one, other in zip(parts.run(), expected, strict=True):
+        numpy.testing.assert_allclose(one, other, rtol=2e-4, atol=2e-4)
+    for argument, other in zip(parts.arguments, expected):
+        numpy.testing.assert_allclose(argument, other, rtol=2e-4, atol=2e-4)
+
 # A package that is damaged is an error of XLA's.
 wrong = {"name": b"0" * 64, "package": attributes["package"][:-400]}
 assert xla_calls("initialize", wrong, [], []) == 1 and said[0].startswith("stitch: "), said
-# What the host would have to look at has no place on a stream.
+# What the host would have to look at has no place on a stream: the loop is XLA's, and what is inside a call.
 def until(x):
     return jax.lax.while_loop(lambda y: y.sum() < 1e3, lambda y: y * 2 + 1, x)
 
-refused = stitch.jax.jit(until, improve=False, deadline_ms=600_000, server=sys.argv[1])
-exported = jax.export.export(jax.jit(refused), platforms=["cuda"])(jax.ShapeDtypeStruct((8,), "float32"))
-reasons = stitch.jax.report()["fell_back"]
-assert "@stitch_run" not in exported.mlir_module() and len(reasons) == 1 and "loop" in reasons[0]["reason"], reasons
+for options, calls, loops in (({}, 2, 0), ({"products": "faster"}, 0, 1)):
+    stitch.jax.reset()
+    options = {"improve": False, "deadline_ms": 600_000, "server": sys.argv[1], **options}
+    exported = jax.export.export(jax.jit(stitch.jax.jit(until, **options)), platforms=["cuda"], disabled_checks=[check])(
+        jax.ShapeDtypeStruct((8,), "float32"))
+    reasons = [entry["reason"] for entry in stitch.jax.report()["fell_back"]]
+    assert exported.mlir_module().count("@stitch_run") == calls, exported.mlir_module()
+    assert len(reasons) == loops and all("loop" in reason for reason in reasons), reasons
 print("ran on the emulated driver")
 """
 

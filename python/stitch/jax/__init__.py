@@ -4,9 +4,9 @@
     step = stitch.jax.jit(loss, device="emulated")
     jax.jit(jax.value_and_grad(step))(parameters, batch)
 
-What JAX lowers a function to becomes a program, which XLA calls through its foreign-function interface: with all its
-derivatives, batches, loops around it and exports. What is not supported XLA runs itself, and it is said once per
-reason. docs/jax.md has the whole.
+Products and convolutions stay XLA's; what lies between them becomes programs, which XLA calls through its
+foreign-function interface: with all derivatives, batches, loops around the function and exports. What is not supported
+XLA runs itself, and it is said once per reason. docs/jax.md has the whole.
 """
 
 from .. import _native
@@ -23,9 +23,10 @@ CUSTOM_CALL = _primitive.CUSTOM_CALL
 def report() -> dict:
     """What was lowered and run since the process began, or since `reset`.
 
-    `programs` that were made, with the `launches` of kernels and the `library_calls` of one run of each, and the steps
-    that only the float64 reference evaluator computes (`reference_steps`); `calls` that were lowered to a program,
-    `runs` of them; what `fell_back` to XLA, by function and reason.
+    `calls` of programs that were lowered, with the `launches` of kernels, the `library_calls` and the steps that only the
+    float64 reference evaluator computes (`reference_steps`) of one run of each; `programs` that were made, `runs` of all
+    calls; the `operators` of what was lowered, `operators_library` (products and convolutions) and `operators_ours` among
+    them; what `fell_back` to XLA, by function and reason.
     """
     return {**_report.snapshot(), "runs": _native.xla_run_count() - _report.runs_before()}
 

@@ -4,9 +4,10 @@ import functools
 import inspect
 
 import jax
+from jax.extend import core
 
 from .. import _native
-from . import _primitive, _report
+from . import _pieces, _primitive, _report
 from .._settings import nearest
 from ._options import Settings, check, list_options, settings_of
 
@@ -15,10 +16,10 @@ _WITHOUT_HEADERS = "this build of the package was made without XLA's headers (ja
 
 
 def jit(fun=None, **options):
-    """Makes a function run as one program of Stitch's, as `jax.jit` makes it run as one of XLA's.
+    """Makes a function run in Stitch's kernels but for its products, as `jax.jit` makes it run in XLA's.
 
     Takes `static_argnums`, `static_argnames`, `donate_argnums`, `donate_argnames`, `keep_unused` and `inline` as
-    `jax.jit` does, and what `list_options` names (`device`, `fallback`, `deadline_ms`, …). What it returns is a
+    `jax.jit` does, and what `list_options` names (`device`, `products`, `fallback`, …). What it returns is a
     function of `jax.jit`'s: it composes with jit, grad, vmap, jvp, scan, checkpoint and export, and has `lower`, `trace` and the
     rest. May be used as a decorator, with or without options. Errors: TypeError (an unknown option, with the nearest),
     ValueError (its value); while tracing those of the function, and with fallback="error" a stitch.Error.
@@ -107,7 +108,7 @@ class _Leaves:
 
 
 def _call(fun, args, kwargs, settings: Settings, name: str, donates: _Donation):
-    """The call in the place of the function, or the function where it does more than compute."""
+    """The call in the place of the function; calls of what only computes, where it does more than that."""
     leaves, tree = jax.tree.flatten((args, kwargs))
     # Static arguments are no leaves that a jaxpr can have; jax.jit has made all others arrays.
     held = {i: leaf for i, leaf in enumerate(leaves) if not isinstance(leaf, jax.Array)}
@@ -127,8 +128,14 @@ def _call(fun, args, kwargs, settings: Settings, name: str, donates: _Donation):
     arrays = inputs.lower(dynamic)
     jaxpr, constants = _primitive.traced(flat, *arrays)
     if jaxpr.effects:
-        _refuse(settings, name, f"it has effects ({', '.join(sorted(str(effect) for effect in jaxpr.effects))})")
-        return fun(*args, **kwargs)
+        params = {"settings": settings, "name": name, "donated": ()}
+        parts, kept = _pieces.around_effects(jaxpr, _primitive.call_p, **params)
+        for eqn in kept:
+            if not _pieces.is_word(eqn):
+                effects = ", ".join(sorted(str(effect) for effect in eqn.effects))
+                _refuse(settings, name, f"{eqn.primitive.name}: it has effects ({effects})")
+        results = core.jaxpr_as_fun(parts)(*constants, *arrays)
+        return jax.tree.unflatten(result_tree, outputs.lift(results))
     given = donates.leaves(args, kwargs)
     places = [i for i in range(len(leaves)) if i not in held]
     donated = tuple(len(constants) + i for i, place in enumerate(places) if given[place])

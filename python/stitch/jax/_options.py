@@ -12,6 +12,10 @@ class Settings:
     device: str = "auto"
     """Where arrays of the CPU are computed: "emulated" (Stitch's emulated GPU), or "auto" (XLA computes them). Those of
     a GPU are computed there."""
+    products: str = "xla"
+    """Who multiplies matrices and convolves: "xla", with kernels of ours between; or the whole function is one program of
+    ours, whose products are the library's ("library"), kernels of ours ("ours"), or these where they are predicted to
+    be faster ("faster")."""
     fallback: str = "xla"
     """What runs where Stitch has no program: "xla" (the function itself), or "error" (tracing fails and says why)."""
     deadline_ms: int = 60_000
@@ -26,7 +30,7 @@ class Settings:
     """XLA runs everything."""
 
 
-_CHOICES = {"device": ("auto", "emulated"), "fallback": ("xla", "error")}
+_CHOICES = {"device": ("auto", "emulated"), "fallback": ("xla", "error"), "products": ("xla", "library", "faster", "ours")}
 
 
 def list_options() -> list[str]:

@@ -2,7 +2,7 @@
 
 A call holds the jaxpr of its function. A transformation makes the jaxpr of what it wants (the batched function, the
 function with what its derivative needs, the derivative, its transpose) and calls that; which calls are left when the
-whole is lowered become programs, and no others are ever made.
+whole is lowered are split into XLA's part and programs (`_pieces`), and no others are ever made.
 """
 
 import collections
@@ -13,7 +13,7 @@ from jax.extend import core
 from jax.interpreters import ad, batching, mlir, xla
 
 from .. import _native, errors
-from . import _programs, _report
+from . import _pieces
 
 CUSTOM_CALL = "stitch_run"
 
@@ -36,10 +36,6 @@ def traced(function, *arguments) -> tuple[core.ClosedJaxpr, list]:
         return core.jaxpr_as_fun(core.ClosedJaxpr(closed.jaxpr, held))(*rest)
 
     return jax.make_jaxpr(of_all)(*constants, *arguments), constants
-
-
-def _like(avals) -> list[jax.ShapeDtypeStruct]:
-    return [jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type) for aval in avals]
 
 
 def _avals_of(arrays) -> list:
@@ -73,20 +69,21 @@ def _aliases(jaxpr, donated) -> dict:
 
 def _lower(context, *operands, jaxpr, settings, name, device, donated=()):
     aliases = _aliases(jaxpr, donated)
-    on_stream = device == "cuda"
     try:
         if device == "emulated" and settings.device != "emulated":
             raise errors.Unsupported('arrays of the CPU have kernels only on the emulated device (device="emulated")')
-        call = _programs.call_of(jaxpr, settings, name, device, in_place=on_stream and bool(aliases))
+        if settings.products == "xla":
+            function = _pieces.split(jaxpr, settings, name, device, aliases)
+        else:
+            function = _pieces.whole(jaxpr, settings, name, device, aliases)
     except errors.Error as error:
-        if settings.fallback == "error":
-            raise
-        _report.fell_back(name, str(error))
-        return _lower_whole(context, *operands, jaxpr=jaxpr)
-    if on_stream:  # where nothing is computed aside
-        aliases = {argument: result for argument, result in aliases.items() if (argument, result) in call.in_place}
-    _report.count("calls")
-    rule = jax.ffi.ffi_lowering(CUSTOM_CALL, operand_output_aliases=aliases)
+        _pieces.fall_back(settings, name, error)
+        function = jaxpr
+    return _lower_whole(context, *operands, jaxpr=function)
+
+
+def _lower_piece(context, *operands, call, aliases, avals):
+    rule = jax.ffi.ffi_lowering(CUSTOM_CALL, operand_output_aliases=dict(aliases))
     return rule(context, *operands, name=call.name, package=call.package)
 
 
@@ -100,7 +97,7 @@ def _lower_cuda(context, *operands, held=0, **params):
 
 def _batch(primitive, arguments, dimensions, *, jaxpr, donated=(), **params):
     function = jax.vmap(core.jaxpr_as_fun(jaxpr), in_axes=tuple(dimensions), out_axes=0)
-    batched, constants = traced(function, *_like(_avals_of(arguments)))
+    batched, constants = traced(function, *_avals_of(arguments))
     if "held" in params:
         params["held"] += len(constants)
     results = primitive.bind(*constants, *arguments, jaxpr=batched, **params)
@@ -125,7 +122,7 @@ def _jvp(primals, tangents, *, jaxpr, held=0, donated=(), **params):
         needed, derivative = jax.tree.flatten(linear)
         return [*results, *needed]
 
-    with_needed, constants = traced(forward, *_like(_avals_of(primals)))
+    with_needed, constants = traced(forward, *_avals_of(primals))
     outputs = call_p.bind(*constants, *primals, jaxpr=with_needed, **params)
     count = len(jaxpr.out_avals)
     results, needed = outputs[:count], outputs[count:]
@@ -140,7 +137,7 @@ def _jvp(primals, tangents, *, jaxpr, held=0, donated=(), **params):
     moved = [ad.Zero(aval.to_tangent_aval()) for aval in jaxpr.out_avals]
     if moving:
         some = [tangents[i] for i in active]
-        linear, constants = traced(apply, *_like(_avals_of([*needed, *some])))
+        linear, constants = traced(apply, *_avals_of([*needed, *some]))
         held = len(constants) + len(needed)
         values = linear_p.bind(*constants, *needed, *some, jaxpr=linear, held=held, **params)
         for i, value in zip(moving, values, strict=True):
@@ -166,10 +163,10 @@ def _transpose(cotangents, *arguments, jaxpr, held, **params):
                 whole[i] = value
             return function(*whole)
 
-        return jax.linear_transpose(of_unknown, *_like([avals[i] for i in unknown]))(list(some))
+        return jax.linear_transpose(of_unknown, *[avals[i] for i in unknown])(list(some))
 
     values = [arguments[i] for i in known]
-    back, constants = traced(backward, *_like(_avals_of([*values, *cotangents])))
+    back, constants = traced(backward, *_avals_of([*values, *cotangents]))
     moved = call_p.bind(*constants, *values, *cotangents, jaxpr=back, **params)
     result = [None] * len(arguments)
     for i, value in zip(unknown, moved, strict=True):
@@ -189,6 +186,9 @@ def _install() -> None:
         mlir.register_lowering(primitive, _lower_cpu, platform="cpu")
         mlir.register_lowering(primitive, _lower_cuda, platform="cuda")
     ad.primitive_transposes[linear_p] = _transpose
+    _pieces.call_p.multiple_results = True
+    _pieces.call_p.def_abstract_eval(lambda *_, avals, **params: avals)
+    mlir.register_lowering(_pieces.call_p, _lower_piece)
     handler = _native.xla_handler()
     if handler is not None:
         jax.ffi.register_ffi_target(CUSTOM_CALL, handler, platform="cpu")

@@ -1,35 +1,77 @@
 """Programs of what JAX traced."""
 
 import base64
-import collections
+import dataclasses
 import gzip
 import hashlib
 import threading
+import typing
 
 import jax
 from jax.extend import core
 
 from .. import _native, _program, _trace, errors
-from . import _report
+from . import _jaxprs, _report
 from ._options import Settings
 
-Call = collections.namedtuple("Call", ["name", "package", "in_place"])
-"""What the custom call carries: the program's name, and its document as text, so that an executable needs nothing of
-the process that made it; and which results may lie where arguments do (argument, result)."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Call:
+    """What the custom call carries: the program's name, and its document as text, so that an executable needs nothing of
+    the process that made it."""
+
+    name: str
+    package: str
+    in_place: frozenset
+    """Results that may lie where arguments do (argument, result)."""
+    fallbacks: tuple
+    """What only the reference evaluator computes: step and reason."""
+    launches: int
+    library_calls: int
+
+    def count(self) -> None:
+        """Tells the report of a call that is lowered."""
+        _report.count("calls")
+        _report.count("launches", self.launches)
+        _report.count("library_calls", self.library_calls)
+        _report.count("reference_steps", len(self.fallbacks))
+
+    def taken(self, pairs, in_place: bool) -> tuple:
+        """Which results lie where arguments do, of those that want to; where nothing is computed aside (`in_place`) as the
+        program has it."""
+        return tuple(pair for pair in pairs if not in_place or pair in self.in_place)
+
+
+class Asked(typing.NamedTuple):
+    """What a program is asked of."""
+
+    key: tuple
+    fragment: typing.Any
+    """None where the process has the program already."""
+    settings: Settings
+    device: str
+    in_place: bool
+
 
 _lock = threading.Lock()
 _made: dict = {}
 
 
-def hlo_text(jaxpr: core.ClosedJaxpr) -> str:
-    """What JAX lowers it to for a CPU, with the data of its constants. Errors: Unsupported (symbolic extents; what JAX
-    itself cannot lower so)."""
+def check_extents(jaxpr: core.ClosedJaxpr) -> None:
+    """Errors: Unsupported where arguments or results have symbolic ones."""
     for aval in [*jaxpr.in_avals, *jaxpr.out_avals]:
         if not all(isinstance(extent, int) for extent in aval.shape):
             raise errors.Unsupported(f"its extents are symbolic: {aval.str_short()}")
+
+
+def hlo_text(jaxpr: core.ClosedJaxpr) -> str:
+    """What JAX lowers it to for a CPU, with the data of its constants. Errors: Unsupported (symbolic extents; what JAX
+    itself cannot lower so)."""
+    check_extents(jaxpr)
     arguments = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in jaxpr.in_avals]
     # All arguments stay, used or not: the program's inputs are the call's operands.
-    function = jax.jit(core.jaxpr_as_fun(jaxpr), keep_unused=True)
+    function = jax.jit(core.jaxpr_as_fun(_jaxprs.of_one_device(jaxpr)), keep_unused=True)
     try:
         lowered = function.trace(*arguments).lower(lowering_platforms=("cpu",))
         return lowered.compiler_ir("hlo").as_hlo_text(print_large_constants=True)
@@ -37,19 +79,27 @@ def hlo_text(jaxpr: core.ClosedJaxpr) -> str:
         raise errors.Unsupported(f"JAX cannot lower it to HLO by itself: {error}") from error
 
 
-def call_of(jaxpr: core.ClosedJaxpr, settings: Settings, name: str, device: str, in_place: bool = False) -> Call:
-    """The program of a function, made where the process has none yet, for "emulated" or "cuda" (the first GPU's class).
-    `in_place`: results are to lie where arguments do, as far as kernels can be made for that.
+def asked(jaxpr: core.ClosedJaxpr, settings: Settings, name: str, device: str, in_place: bool = False) -> Asked:
+    """What the program of a function is asked of, for "emulated" or "cuda" (the first GPU's class). `in_place`: results are
+    to lie where arguments do, as far as kernels can be made for that.
 
-    Errors: Unsupported (an operator that nobody here computes, or that no stream takes; the message names it and its
-    place), ConstraintError (more memory than the settings allow), Unavailable, Timeout.
+    Errors: Unsupported (an operator that nobody here computes; the message names it and its place).
     """
     with _trace.phase("capture", name=name):
         text = hlo_text(jaxpr)
-    key = (hashlib.sha256(text.encode()).digest(), device, settings.server, settings.max_workspace_bytes, in_place)
+    products = _products(settings.products, device)
+    key = (
+        hashlib.sha256(text.encode()).digest(),
+        device,
+        settings.server,
+        settings.max_workspace_bytes,
+        in_place,
+        products,
+    )
     with _lock:
-        if key in _made:
-            return _made[key]
+        known = key in _made
+    if known:
+        return Asked(key, None, settings, device, in_place)
     with _trace.phase("import", name=name):
         fragment = _native.read_model(text.encode(), f"{name}.hlo.txt")
     if len(fragment.parameters) != len(jaxpr.in_avals) or len(fragment.results) != len(jaxpr.out_avals):
@@ -57,14 +107,46 @@ def call_of(jaxpr: core.ClosedJaxpr, settings: Settings, name: str, device: str,
             f"its HLO has {len(fragment.parameters)} parameters and {len(fragment.results)} results, not"
             f" {len(jaxpr.in_avals)} and {len(jaxpr.out_avals)}"
         )
+    _program.check_boundaries(fragment)
+    return Asked(key, fragment, settings, device, in_place)
+
+
+def _products(choice: str, device: str) -> str:
+    """Who multiplies matrices inside of programs, as the server has it. A stream takes what it can, which without cuBLASLt
+    are kernels of ours alone."""
+    default = _program.default_products(device)
+    if choice == "xla" or (device == "cuda" and choice != "ours"):
+        return default
+    return choice
+
+
+def made(asked: Asked, deadline_ms: int, reference: bool) -> Call:
+    """The program that was asked, made where the process has none yet. `reference`: steps without a kernel may be the
+    reference evaluator's.
+
+    Errors: Unsupported (what no stream takes), ConstraintError (more memory than the settings allow), PlanMissing (no
+    kernel for a step), Unavailable, Timeout.
+    """
+    with _lock:
+        call = _made.get(asked.key)
+    if call is None:
+        call = _make(asked, deadline_ms)
+    if call.fallbacks and not reference:
+        step, reason = call.fallbacks[0]
+        raise errors.PlanMissing(f"there is no kernel for step '{step}': {reason}")
+    return call
+
+
+def _make(asked: Asked, deadline_ms: int) -> Call:
+    settings, device = asked.settings, asked.device
     document = _program.make(
-        fragment,
-        deadline_ms=settings.deadline_ms,
+        asked.fragment,
+        deadline_ms=deadline_ms,
         improve=settings.improve,
         server=settings.server,
-        products=_program.default_products(device),
+        products=asked.key[-1],
         device=device,
-        constraints="in_place" if in_place else "",
+        constraints="in_place" if asked.in_place else "",
     )
     # What cannot be opened is found now, when XLA can still take its place.
     program = _program.Program(document, device)
@@ -73,13 +155,18 @@ def call_of(jaxpr: core.ClosedJaxpr, settings: Settings, name: str, device: str,
     if device == "cuda" and not info["can_launch"]:
         raise errors.Unsupported(info["why_no_launch"])
     packed = base64.b64encode(gzip.compress(document, 6, mtime=0)).decode()
-    call = Call(hashlib.sha256(document).hexdigest(), packed, frozenset(map(tuple, info["in_place"])))
+    call = Call(
+        hashlib.sha256(document).hexdigest(),
+        packed,
+        frozenset(map(tuple, info["in_place"])),
+        tuple(map(tuple, info["fallbacks"])),
+        info["launches"],
+        info["steps"].get("library", 0),
+    )
     with _lock:
-        if key in _made:
-            return _made[key]
-        _made[key] = call
-    _report.count("programs")
-    _report.count("launches", info["launches"])
-    _report.count("library_calls", info["steps"].get("library", 0))
-    _report.count("reference_steps", len(info["fallbacks"]))
+        if asked.key in _made:
+            return _made[asked.key]
+        _made[asked.key] = call
+    if not call.fallbacks or settings.products != "xla":
+        _report.count("programs")
     return call

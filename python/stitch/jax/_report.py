@@ -9,7 +9,13 @@ from .. import _trace
 log = logging.getLogger("stitch.jax")
 
 _lock = threading.Lock()
-_numbers = dict.fromkeys(("programs", "launches", "library_calls", "reference_steps", "calls"), 0)
+_numbers = dict.fromkeys(
+    (
+        "programs", "launches", "library_calls", "reference_steps", "calls", "operators", "operators_ours",
+        "operators_library",
+    ),
+    0,
+)  # fmt: skip
 _fell_back: dict = {}
 _runs_before = 0
 
@@ -34,7 +40,7 @@ def count(name: str, by: int = 1) -> None:
 
 
 def fell_back(function: str, reason: str) -> None:
-    """A function that XLA runs itself; said when it is the first for its reason."""
+    """Something in a function that XLA runs itself; said when it is the first for its reason."""
     _trace.event("fallback", what=function, reason=reason, to="XLA")
     with _lock:
         entry = _fell_back.setdefault(reason, {"function": function, "reason": reason, "count": 0})
