@@ -126,7 +126,7 @@ def counted(run) -> dict:
     return {"launches": counts.launches, "bytes": counts.bytes, "errors": counts.errors}
 
 
-def forward(model, inputs, precision: str, options: dict) -> dict:
+def forward(model, inputs, precision: str, options: dict, beside: bool) -> dict:
     model = model.eval()
     eager, exact = copy.deepcopy(model), copy.deepcopy(model).double()
     compiled = torch.compile(model, backend="stitch", options=options)
@@ -140,13 +140,14 @@ def forward(model, inputs, precision: str, options: dict) -> dict:
             theirs = results_of(eager(**inputs))
         right = results_of(exact(**pytree.tree_map(doubled, inputs)))
         row["errors"] = [[error(ours, right), error(theirs, right)]]
-        with computing(precision):
-            row["peak"] = [peak_of(lambda: compiled(**inputs)), peak_of(lambda: eager(**inputs))]
-            row["inductor"] = counted(lambda backend: torch.compile(eager, backend=backend)(**inputs))
+        if beside:
+            with computing(precision):
+                row["peak"] = [peak_of(lambda: compiled(**inputs)), peak_of(lambda: eager(**inputs))]
+                row["inductor"] = counted(lambda backend: torch.compile(eager, backend=backend)(**inputs))
     return {**row, "seconds": time.monotonic() - start}
 
 
-def training(model, inputs, name: str, precision: str, options: dict) -> dict:
+def training(model, inputs, name: str, precision: str, options: dict, beside: bool) -> dict:
     model = model.train()
     eager, exact = copy.deepcopy(model), copy.deepcopy(model).double()
     untouched = [copy.deepcopy(exact), copy.deepcopy(exact)]
@@ -163,6 +164,9 @@ def training(model, inputs, name: str, precision: str, options: dict) -> dict:
     of_gradients = [error(there(of[1]), there(right[1])) for of in (ours, theirs)]
     of_parameters = [error(of[2], stepped(before, name, of[1])) for of, before in zip((ours, theirs), untouched)]
     row["errors"] = [of_results, of_gradients, of_parameters]
+    row |= {"optimizer": name, "seconds": time.monotonic() - start}
+    if not beside:
+        return row
     for of in (model, eager):
         of.zero_grad(set_to_none=True)
 
@@ -178,19 +182,21 @@ def training(model, inputs, name: str, precision: str, options: dict) -> dict:
         torch.compile(steps[1], backend=backend)()
 
     row["inductor"] = counted(whole_step)
-    return {**row, "optimizer": name, "seconds": time.monotonic() - start}
+    return {**row, "seconds": time.monotonic() - start}
 
 
-def tried(name: str, precision: str, products: str = "torch") -> dict:
-    """The rows of a model, by what was tried. `products`: the option of the back end."""
+def tried(name: str, precision: str, products: str = "torch", beside: bool = True) -> dict:
+    """The rows of a model, by what was tried. `products`: the option of the back end; `beside`: also the peak of memory,
+    and what Inductor would launch."""
     of = MODELS[name]
     torch.manual_seed(0)
     model, inputs = of.make()
     model = in_precision(model, precision)
     inputs = pytree.tree_map(lambda value: in_precision(value, precision), inputs)
     other = copy.deepcopy(model)
-    rows = {"forward": forward(model, inputs, precision, {**OPTIONS, "products": products})}
+    options = {**OPTIONS, "products": products}
+    rows = {"forward": forward(model, inputs, precision, options, beside)}
     torch._dynamo.reset()
     if of.optimizer:
-        rows["training step"] = training(other, inputs, of.optimizer, precision, {**OPTIONS, "products": products})
+        rows["training step"] = training(other, inputs, of.optimizer, precision, options, beside)
     return rows

@@ -1,7 +1,6 @@
 """Training through the back end: peak memory, dropout, and what PyTorch's other switches do to it."""
 
 import copy
-import logging
 
 import pytest
 
@@ -220,20 +219,6 @@ def test_one_graph_is_one_graph_or_an_error():
     broken = torch.compile(breaks, backend="stitch", fullgraph=True, options=EMULATED)
     with pytest.raises(torch._dynamo.exc.Unsupported):
         broken(x)
-
-
-def test_a_fused_optimizer_is_said_once(caplog):
-    model = Mlp()
-    model(torch.randn(4, 16)).sum().backward()
-    compiled(lambda x: x * 15.5)(torch.randn(4))
-    steps = [compiled(torch.optim.AdamW(model.parameters(), fused=fused).step) for fused in (True, False)]
-    with caplog.at_level(logging.WARNING, "stitch.torch"):
-        for _ in range(2):
-            steps[0]()
-        said = [r.getMessage() for r in caplog.records if r.name == "stitch.torch"]
-        steps[1]()
-    assert len(said) == 1 and "fused=True" in said[0]
-    assert [entry["kind"] for entry in stitch.torch.report()["failed"]] == ["optimizer"]
 
 
 def test_what_is_deterministic_for_pytorch_is_for_our_plans():

@@ -19,7 +19,7 @@ import torch
 from functorch.compile import min_cut_rematerialization_partition
 from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.callback import callback_handler
-from torch._dynamo.utils import counters
+from torch._dynamo.symbolic_convert import InstructionTranslator
 from torch._functorch.aot_autograd import make_boxed_func
 from torch._logging import trace_structured
 from torch.utils.checkpoint import CheckpointPolicy
@@ -27,7 +27,9 @@ from torch.utils.checkpoint import CheckpointPolicy
 from .. import _trace, errors
 
 try:
-    from . import _artifacts, _decompositions, _document, _inductor, _partition, _random, _report, _runtime, _updates
+    from . import (
+        _artifacts, _decompositions, _document, _fused, _inductor, _partition, _random, _report, _runtime, _updates,
+    )  # fmt: skip
 except ModuleNotFoundError as error:
     if not (error.name or "").startswith("torch."):
         raise
@@ -50,7 +52,6 @@ def report() -> dict:
     compiled them, `launches` and `bytes` what the former launched and moved, `updated_bytes` what was copied back to
     inputs besides; `plans` those that are there, on their way, missing.
     """
-    _say_what_is_not_traced()
     return {**_report.snapshot(), "plans": _runtime.counts()}
 
 
@@ -59,17 +60,39 @@ def reset() -> None:
     _report.reset()
 
 
-_fused_steps = 0
+def _options_of(compiler) -> dict | None:
+    """What torch.compile was given for our back end; None where `compiler` is another's."""
+    for _ in range(8):  # wrappers of Dynamo's around it
+        if compiler is backend:
+            return {}
+        if getattr(compiler, "compiler_fn", None) is backend:
+            return compiler.kwargs
+        compiler = getattr(compiler, "_torchdynamo_orig_backend", None)
+    return None
 
 
-def _say_what_is_not_traced(_=None) -> None:
-    """Dynamo does not trace optimizers with fused=True: no back end is called, and only Dynamo's counters know."""
-    global _fused_steps
-    # A list, since another thread's compilation may count meanwhile.
-    breaks = sum(count for what, count in list(counters["graph_break"].items()) if "<function _fused_" in str(what))
-    if breaks > _fused_steps:
-        _report.failed("optimizer", "Dynamo does not trace torch.optim with fused=True (it does with foreach=True)")
-    _fused_steps = breaks
+@torch._dynamo.assume_constant_result
+def _traces_fused_step(device: str, known: bool) -> bool:
+    """Asked by what Dynamo traces, once: whether it does that for us, and for tensors that have our kernels."""
+    given = _options_of(InstructionTranslator.current_tx().output.compiler_fn)
+    if given is None:
+        return False
+    settings = settings_of(given.get("mode"), given.get("options"))
+    if settings.disable:
+        return False
+    if settings.device == "auto" and device != "cuda":
+        _say_that_nobody_asked()
+        return False
+    if not known:
+        _report.failed("optimizer", "an optimizer with fused=True whose betas are tensors is not traced")
+    return known
+
+
+_fused.install(_traces_fused_step)
+
+
+def _say_that_nobody_asked() -> None:
+    _report.failed("device", 'CPU tensors have kernels only on the emulated device (options={"device": "emulated"})')
 
 
 _capturing: list = []
@@ -90,8 +113,6 @@ def _follow_dynamo() -> None:
     """Looks after every compilation of Dynamo's; torch._dynamo.reset() forgets who wanted to."""
     if _note_beginning not in callback_handler.start_callbacks:
         callback_handler.register_start_callback(_note_beginning)
-    if _say_what_is_not_traced not in callback_handler.end_callbacks:
-        callback_handler.register_end_callback(_say_what_is_not_traced)
 
 
 _follow_dynamo()
@@ -290,9 +311,7 @@ def backend(graph_module, example_inputs, *, mode=None, options=None):
         return _artifacts.as_pytorch_runs_it(graph_module)
     device = _device_of([*example_inputs, *graph_module.parameters(), *graph_module.buffers()])
     if settings.device == "auto" and (device is None or device.type != "cuda"):
-        _report.failed(
-            "device", 'CPU tensors have kernels only on the emulated device (options={"device": "emulated"})'
-        )
+        _say_that_nobody_asked()
         if settings.fallback != "inductor":
             return _artifacts.as_pytorch_runs_it(graph_module)
     with _trace.phase("capture (AOTAutograd)", nodes=len(graph_module.graph.nodes)):
