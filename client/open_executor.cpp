@@ -8,6 +8,8 @@ namespace stitch::client {
 
 Result<OpenExecutor> open_executor(DeviceKind kind, int ordinal) {
   OpenExecutor opened;
+  opened.kind = kind;
+  opened.ordinal = ordinal;
   if (kind == DeviceKind::cuda) {
     STITCH_ASSIGN(opened.executor, CudaExecutor::create(ordinal));
     return opened;

@@ -71,7 +71,7 @@ Status OpenProgram::load(api::Program program) {
                            {"name", program.model},
                            {"device", program.target.device},
                            {"fragments", program.fragments.size()}});
-  can_launch_ = make_error(ErrorKind::unsupported, "the emulated device has no addresses to launch with; use run");
+  can_launch_ = no_addresses();
   if (CudaExecutor* const gpu = gpu_of(executor_)) {
     auto streamed = StreamProgram::open(program, *gpu);
     if (!streamed && streamed.error().kind != ErrorKind::unsupported) return streamed.error();

@@ -41,6 +41,8 @@ class OpenProgram {
   [[nodiscard]] std::vector<ProgramFallback> fallbacks() const;
   /// Who computes library calls.
   [[nodiscard]] std::string library() const;
+  /// Of the GPU that it runs on.
+  [[nodiscard]] int ordinal() const { return executor_.ordinal; }
   /// Whether it can be enqueued on a stream; if not, why.
   [[nodiscard]] const Status& can_launch() const { return can_launch_; }
 

@@ -45,6 +45,17 @@ extern "C" void stitch_emulated_totals(std::uint64_t* images, std::uint64_t* lau
   if (launches != nullptr) *launches = call.driver.log.launches();
 }
 
+/// What the process has asked of the driver so far: calls (but of functions that look at nothing of it, such as
+/// cuGetErrorName), how often the host waited for a device (whether or not there was anything to wait for), and how
+/// often memory was allocated. What a piece of code does between two of these calls is the difference, less one call.
+extern "C" void stitch_emulated_calls(std::uint64_t* calls, std::uint64_t* waits, std::uint64_t* allocations);
+extern "C" void stitch_emulated_calls(std::uint64_t* calls, std::uint64_t* waits, std::uint64_t* allocations) {
+  Call call;
+  if (calls != nullptr) *calls = call.driver.calls;
+  if (waits != nullptr) *waits = call.driver.waits;
+  if (allocations != nullptr) *allocations = call.driver.memory.allocations();
+}
+
 CUresult CUDAAPI cuGetProcAddress(const char* name, void** pointer, int version, cuuint64_t flags,
                                   CUdriverProcAddressQueryResult* status) {
   if (!all_given(name, pointer)) return CUDA_ERROR_INVALID_VALUE;

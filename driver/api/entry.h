@@ -28,7 +28,7 @@ namespace stitch::driver {
 /// A call under way: it holds the driver's lock.
 class Call {
  public:
-  Call() : driver(Driver::instance()), lock(driver.mutex) {}
+  Call() : driver(Driver::instance()), lock(driver.mutex) { ++driver.calls; }
 
   Driver& driver;
   Lock lock;

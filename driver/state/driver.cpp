@@ -35,6 +35,7 @@ Driver& Driver::instance() {
 }
 
 void Driver::wait(Lock& lock, const StreamClock& clock) {
+  ++waits;
   lock.unlock();
   engine.wait(clock);
   lock.lock();

@@ -41,6 +41,8 @@ class Driver {
   std::vector<EmulatedDevice> devices;
   std::string why_no_devices;
   std::uint64_t images_loaded = 0;  ///< modules and libraries, from the start on
+  std::uint64_t calls = 0;          ///< of functions that take the lock, from the start on
+  std::uint64_t waits = 0;          ///< of the host for a device, also where there was nothing to wait for
   int process = 0;                  ///< of cuInit; 0 before it: a child of a fork has no driver
 
   std::set<CUcontext> contexts;

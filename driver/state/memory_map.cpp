@@ -48,6 +48,11 @@ CUdeviceptr MemoryMap::keep(Allocation details, const emulator::Buffer& buffer, 
   return buffer.address;
 }
 
+std::uint64_t MemoryMap::allocations() {
+  const std::lock_guard guard(table_mutex_);
+  return allocations_;
+}
+
 Result<std::vector<CUdeviceptr>> MemoryMap::reattach(std::span<const CUdeviceptr> old, std::vector<HostRange> ranges,
                                                      std::string_view call) {
   const std::lock_guard bytes_guard(bytes_mutex_);

@@ -110,6 +110,8 @@ class MemoryMap {
   [[nodiscard]] std::vector<Allocation> all();
   [[nodiscard]] std::uint64_t bytes_in_use(CUdevice device);
   [[nodiscard]] std::uint64_t bytes_in_pool(CUmemoryPool pool);
+  /// How many there have been, variables of modules included.
+  [[nodiscard]] std::uint64_t allocations();
 
   /// Notes that `who` reads or writes parts of the allocation at `address`, and reports a conflict.
   void touch(CUdeviceptr address, std::vector<emulator::ByteRange> ranges, bool writes, const Actor& who);

@@ -1,18 +1,16 @@
 #include "python/native/arrays.h"
 
-#include <cstdint>
-#include <string>
-
 namespace stitch::python {
-namespace {
 
 namespace nb = nanobind;
 using Code = nb::dlpack::dtype_code;
 
-/// Element types as DLPack has them.
 nb::dlpack::dtype dlpack_type(graph::DType dtype) {
+  constexpr std::uint8_t e4m3fn = 10, e5m2 = 12;  // since DLPack 1.1
   const graph::DTypeInfo& info = graph::info(dtype);
   const auto bits = static_cast<std::uint8_t>(8 * info.bytes);
+  if (dtype == graph::DType::f8e4m3) return {e4m3fn, bits, 1};
+  if (dtype == graph::DType::f8e5m2) return {e5m2, bits, 1};
   Code code = info.kind == graph::DTypeClass::floating           ? Code::Float
               : info.kind == graph::DTypeClass::signed_integer   ? Code::Int
               : info.kind == graph::DTypeClass::unsigned_integer ? Code::UInt
@@ -20,6 +18,15 @@ nb::dlpack::dtype dlpack_type(graph::DType dtype) {
   if (dtype == graph::DType::bf16) code = Code::Bfloat;
   return {static_cast<std::uint8_t>(code), bits, 1};
 }
+
+std::optional<graph::DType> dtype_of(nb::dlpack::dtype dtype) {
+  for (const graph::DTypeInfo& info : graph::dtype_table()) {
+    if (dlpack_type(info.dtype) == dtype) return info.dtype;
+  }
+  return std::nullopt;
+}
+
+namespace {
 
 bool holds(const nb::dlpack::dtype& found, graph::DType dtype) {
   if (found == dlpack_type(dtype)) return true;
@@ -31,28 +38,34 @@ bool holds(const nb::dlpack::dtype& found, graph::DType dtype) {
 
 template <class One>
 Status check_one(const One& array, const graph::TensorType& type, std::string_view kind, std::size_t index) {
-  const auto wrong = [&](const std::string& what) {
-    return make_error(ErrorKind::invalid_argument, "{} {}: {} is wanted, the array is {}", kind, index,
-                      graph::to_string(type), what);
-  };
-  if (array.device_type() != nb::device::cpu::value) return wrong("not in the host's memory");
-  if (!holds(array.dtype(), type.dtype)) return wrong("of another element type");
-  if (static_cast<int>(array.ndim()) != type.rank()) return wrong(fmt::format("of {} dimensions", array.ndim()));
+  std::optional<std::string> wrong;
+  if (array.device_type() != nb::device::cpu::value) {
+    wrong = "not in the host's memory";
+  } else {
+    wrong = misfit(array.dtype(), {array.shape_ptr(), array.ndim()}, {array.stride_ptr(), array.ndim()}, type);
+  }
+  if (!wrong) return {};
+  return make_error(ErrorKind::invalid_argument, "{} {}: {} is wanted, the array is {}", kind, index,
+                    graph::to_string(type), *wrong);
+}
+
+}  // namespace
+
+std::optional<std::string> misfit(nb::dlpack::dtype dtype, std::span<const std::int64_t> shape,
+                                  std::span<const std::int64_t> strides, const graph::TensorType& type) {
+  if (!holds(dtype, type.dtype)) return "of another element type";
+  if (std::ssize(shape) != type.rank()) return fmt::format("of {} dimensions", shape.size());
   for (int d = type.rank(); d-- > 0;) {
-    const auto extent = static_cast<std::int64_t>(array.shape(d));
-    if (extent != type.dims[d]) return wrong(fmt::format("{} in dimension {}", extent, d));
+    if (shape[d] != type.dims[d]) return fmt::format("{} in dimension {}", shape[d], d);
   }
   if (type.elements() == 0) return {};  // whose strides say nothing
   std::int64_t stride = 1;
   for (int d = type.rank(); d-- > 0;) {
-    const std::int64_t extent = type.dims[d];
-    if (extent > 1 && array.stride(d) != stride) return wrong("not dense and row-major");
-    stride *= extent;
+    if (type.dims[d] > 1 && strides[d] != stride) return "not dense and row-major";
+    stride *= type.dims[d];
   }
   return {};
 }
-
-}  // namespace
 
 Status check_array(const Array& array, const graph::TensorType& type, std::string_view kind, std::size_t index) {
   return check_one(array, type, kind, index);

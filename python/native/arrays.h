@@ -3,7 +3,10 @@
 #include <nanobind/ndarray.h>
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -15,9 +18,18 @@ namespace stitch::python {
 using Array = nanobind::ndarray<nanobind::ro>;
 using WritableArray = nanobind::ndarray<>;
 
-/// That an array is what is wanted: on the host, of this type, dense and row-major. Types that NumPy has not (bf16, f8)
-/// may come as unsigned integers of their width, which are their bits. `kind` and `index` are for the message: "input",
-/// 0.
+/// Element types as DLPack has them, and back.
+nanobind::dlpack::dtype dlpack_type(graph::DType dtype);
+std::optional<graph::DType> dtype_of(nanobind::dlpack::dtype dtype);
+
+/// Why an array's elements are not as a type has them (element type, extents, dense and row-major), such as "of 2
+/// dimensions"; nothing: they are. `strides` in elements. Types that NumPy has not (bf16, f8) may come as unsigned
+/// integers of their width, which are their bits.
+std::optional<std::string> misfit(nanobind::dlpack::dtype dtype, std::span<const std::int64_t> shape,
+                                  std::span<const std::int64_t> strides, const graph::TensorType& type);
+
+/// That an array is what is wanted: on the host, of this type, and no misfit. `kind` and `index` are for the message:
+/// "input", 0.
 Status check_array(const Array& array, const graph::TensorType& type, std::string_view kind, std::size_t index);
 Status check_array(const WritableArray& array, const graph::TensorType& type, std::string_view kind, std::size_t index);
 

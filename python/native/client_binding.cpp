@@ -23,6 +23,7 @@
 #include "client/why.h"
 #include "graph/codec/codec.h"
 #include "python/native/arrays.h"
+#include "python/native/device_arrays.h"
 #include "python/native/device_kind.h"
 #include "python/native/errors.h"
 #include "python/native/fragment_binding.h"
@@ -90,10 +91,18 @@ void run(Plan& plan, const std::vector<Array>& parameters, const std::vector<Wri
   check(plan.handle->run(inputs, outputs));
 }
 
-void launch(Plan& plan, const std::vector<std::uint64_t>& parameters, const std::vector<std::uint64_t>& results,
-            std::uint64_t stream) {
+void launch(Plan& plan, nb::sequence parameters, nb::sequence results, std::uint64_t stream) {
+  if (plan.executor.kind != client::DeviceKind::cuda) throw Failure{client::no_addresses()};
+  const LaunchPlace place{"plan", plan.executor.ordinal, stream};
+  const auto of = [](const std::vector<graph::TensorType>& types) {
+    return [&types](std::size_t i) -> const graph::TensorType& { return types[i]; };
+  };
+  const auto from = addresses_of(std::move(parameters), plan.parameters.size(), of(plan.parameters), "parameter",
+                                 Access::read, place);
+  const auto to =
+      addresses_of(std::move(results), plan.results.size(), of(plan.results), "result", Access::write, place);
   nb::gil_scoped_release released;
-  check(plan.handle->launch(parameters, results, reinterpret_cast<void*>(stream)));
+  check(plan.handle->launch(from, to, reinterpret_cast<void*>(stream)));
 }
 
 nb::bytes make_program(const Client& client, const Fragment& fragment, std::int64_t deadline_ms, bool improve,
@@ -239,7 +248,7 @@ void bind_client(nb::module_& module) {
       .def("run", &run, nb::arg("parameters"), nb::arg("results"),
            "Runs on arrays of the host (DLPack), dense and row-major, and waits")
       .def("launch", &launch, nb::arg("parameters"), nb::arg("results"), nb::arg("stream") = 0,
-           "Enqueues on a CUstream with device addresses and does not wait")
+           "Enqueues on a CUstream with addresses or arrays of the GPU and does not wait")
       .def("to_program", &program_of, "The plan as a program of one step: a CBOR document with its code inside")
       .def(
           "check_for_update",

@@ -10,6 +10,7 @@
 #include "base/trace.h"
 #include "base/version.h"
 #include "python/native/client_binding.h"
+#include "python/native/device_array_binding.h"
 #include "python/native/errors.h"
 #include "python/native/fragment_binding.h"
 #include "python/native/onnx_binding.h"
@@ -37,5 +38,6 @@ NB_MODULE(_native, module) {
   stitch::python::bind_client(module);
   stitch::python::bind_program(module);
   stitch::python::bind_onnx(module);
+  stitch::python::bind_device_array(module);
   stitch::python::bind_xla(module);
 }

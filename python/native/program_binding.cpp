@@ -15,6 +15,7 @@
 #include "api/program_lock.h"
 #include "client/open_program.h"
 #include "python/native/arrays.h"
+#include "python/native/device_arrays.h"
 #include "python/native/device_kind.h"
 #include "python/native/errors.h"
 #include "python/native/fragment_binding.h"
@@ -47,10 +48,19 @@ void run_on_arrays(OpenProgram& program, const std::vector<Array>& inputs, const
   check(program.run(from, to));
 }
 
-void launch_program(OpenProgram& program, const std::vector<std::uint64_t>& inputs,
-                    const std::vector<std::uint64_t>& outputs, std::uint64_t stream) {
+void launch_program(OpenProgram& program, nb::sequence inputs, nb::sequence outputs, std::uint64_t stream) {
+  check(program.can_launch());
+  const LaunchPlace place{"program", program.ordinal(), stream};
+  const auto of = [](const std::vector<api::ProgramPort>& ports) {
+    return [&ports](std::size_t i) -> const graph::TensorType& { return ports[i].type; };
+  };
+  const api::Program& document = program.program();
+  const auto from = addresses_of(std::move(inputs), document.parameters.size(), of(document.parameters), "input",
+                                 Access::read, place);
+  const auto to =
+      addresses_of(std::move(outputs), document.results.size(), of(document.results), "output", Access::write, place);
   nb::gil_scoped_release released;
-  check(program.launch(inputs, outputs, reinterpret_cast<void*>(stream)));
+  check(program.launch(from, to, reinterpret_cast<void*>(stream)));
 }
 
 nb::dict program_info(const OpenProgram& program) {
@@ -111,7 +121,7 @@ void bind_program(nb::module_& module) {
       .def("run", &run_on_arrays, nb::arg("inputs"), nb::arg("outputs"),
            "Runs on arrays of the host (DLPack), dense and row-major, and waits")
       .def("launch", &launch_program, nb::arg("inputs"), nb::arg("outputs"), nb::arg("stream") = 0,
-           "Enqueues on a CUstream with device addresses and does not wait");
+           "Enqueues on a CUstream with addresses or arrays of the GPU and does not wait");
 }
 
 }  // namespace stitch::python

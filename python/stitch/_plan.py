@@ -66,14 +66,14 @@ class Plan:
         self._native.run([_dense(array) for array in arrays], results)
         return results[0] if len(results) == 1 else tuple(results)
 
-    def launch(self, inputs, outputs, stream: int = 0) -> None:
+    def launch(self, inputs, outputs, stream=0) -> None:
         """Enqueues it on a stream of a GPU and does not wait.
 
-        `inputs`, `outputs`: one each in the fragment's order, as `stitch.Program.launch` takes them. `stream`: a
-        CUstream's handle. Launches of one plan must be ordered on the device. Errors: Unsupported (the emulated
-        device), InvalidArgument, KernelError.
+        `inputs`, `outputs`, `stream`: as `stitch.Program.launch` takes them, in the fragment's order. Launches of one
+        plan must be ordered on the device. A plan that takes this one's place later does nothing to CUDA graphs that
+        this one was captured into. Errors: Unsupported (the emulated device), InvalidArgument, KernelError.
         """
-        self._native.launch([_address(array) for array in inputs], [_address(array) for array in outputs], stream)
+        self._native.launch(inputs, outputs, _handle(stream))
 
     def to_bytes(self) -> bytes:
         """The plan in use as a program of one step with its code inside, its weights outside: `stitch.program` opens it
@@ -193,19 +193,22 @@ def _write(path, document: bytes) -> None:
     new.replace(path)
 
 
-def _address(array) -> int:
-    if isinstance(array, int):
-        return array
-    interface = getattr(array, "__cuda_array_interface__", None)
-    if interface is not None:
-        if interface.get("strides") is not None:
-            raise errors.InvalidArgument("an array is not dense and row-major: make it contiguous")
-        return interface["data"][0]
-    if hasattr(array, "data_ptr"):
-        if not array.is_contiguous():
-            raise errors.InvalidArgument("a tensor is not dense and row-major: make it contiguous")
-        return array.data_ptr()
-    raise errors.InvalidArgument(f"{type(array).__name__} has no address in device memory")
+def _handle(stream) -> int:
+    """The handle of a stream: its own number, or of what has `__cuda_stream__` (cuda.core's streams and graph builders,
+    PyTorch's) or `cuda_stream`."""
+    if isinstance(stream, int):
+        return stream
+    protocol = getattr(stream, "__cuda_stream__", None)
+    if protocol is not None:
+        version, handle = protocol()
+        if version != 0:
+            raise errors.Unsupported(f"{type(stream).__name__} has version {version} of __cuda_stream__, 0 is known")
+        return int(handle)
+    handle = getattr(stream, "cuda_stream", stream)
+    try:
+        return int(handle)
+    except (TypeError, ValueError):
+        raise errors.InvalidArgument(f"{type(stream).__name__} is no stream") from None
 
 
 def _aligned(numpy, shape, dtype):

@@ -65,17 +65,23 @@ class Program:
         )
         return results[0] if len(results) == 1 else tuple(results)
 
-    def launch(self, inputs, outputs, stream: int = 0) -> None:
+    def launch(self, inputs, outputs, stream=0) -> None:
         """Enqueues it on a stream of a GPU and does not wait.
 
-        `inputs`, `outputs`: one per port, in their order: addresses of device memory (ints), or dense, row-major arrays
-        with `__cuda_array_interface__` or `data_ptr()` of the ports' bytes. `stream`: a CUstream's handle, such as
-        `torch.cuda.current_stream().cuda_stream`. Nothing is allocated or waited for, so that it may be captured into a
-        CUDA graph; memory must stay until it has run, the program for as long as such graphs, and runs must be ordered
-        on the device. Errors: Unsupported (the emulated device; a step that needs the host, which the message
-        names), InvalidArgument, KernelError.
+        `inputs`, `outputs`: one per port, in their order (inputs also as one mapping by their names). Each is an array
+        of the GPU with `__dlpack__` or `__cuda_array_interface__`, of the port's type and shape, dense and row-major,
+        in memory of the device, managed or pinned, and not read-only if it is an output; or one-dimensional bytes of
+        the port's size (a Buffer of cuda.core); or an address (an int), which nobody looks into. All start at multiples
+        of 16 bytes. `stream`: a CUstream's handle, or what has `__cuda_stream__` or `cuda_stream`, such as
+        `torch.cuda.current_stream()` and cuda.core's streams and graph builders; whoever gives arrays by DLPack is told.
+        Nothing is allocated or waited for, so that it may be captured into a CUDA graph; memory must stay until it has
+        run, the program for as long as such graphs, and runs must be ordered on the device. Errors: Unsupported (the
+        emulated device; a step that needs the host, which the message names), InvalidArgument (which names the port),
+        KernelError.
         """
-        self._native.launch([_plan._address(array) for array in inputs], [_plan._address(array) for array in outputs], stream)
+        if isinstance(inputs, dict):
+            inputs = self._by_name(inputs)
+        self._native.launch(inputs, outputs, _plan._handle(stream))
 
     def _by_name(self, given: dict) -> list:
         names = [port.name for port in self.inputs]

@@ -47,9 +47,9 @@ def folder():
     return pathlib.Path(_FOLDER.name)
 
 
-def run_on_the_emulated_driver(script: str, folder) -> None:
-    """Runs a program, whose argument is the server's address, where the emulated driver is the machine's. It says at its
-    end that it "ran on the emulated driver", which may find no unordered access."""
+def run_on_the_emulated_driver(script: str, folder, devices: str = "h100", arguments=()) -> None:
+    """Runs a program, whose first argument is the server's address, where the emulated driver is the machine's. It says
+    at its end that it "ran on the emulated driver", which may find no unordered access and no use of freed memory."""
     import stitch
     from stitch import _native
 
@@ -62,11 +62,13 @@ def run_on_the_emulated_driver(script: str, folder) -> None:
         **os.environ,
         "JAX_PLATFORMS": "cpu",
         "LD_LIBRARY_PATH": str(emulated),
+        "PYTHONPATH": os.pathsep.join([str(pathlib.Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]),
+        "STITCH_EMULATED_DEVICE": devices,
         "STITCH_EMULATED_QUIET": "1",
         "STITCH_EMULATED_REPORT": str(report),
     }
-    command = [sys.executable, "-c", script, f"unix://{_native.default_socket_path()}"]
+    command = [sys.executable, "-c", script, f"unix://{_native.default_socket_path()}", *map(str, arguments)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0 and "ran on the emulated driver" in done.stdout, done.stderr[-4000:]
     found = report.read_text()
-    assert "unordered_access" not in found, found
+    assert "unordered_access" not in found and "freed_memory" not in found, found

@@ -320,6 +320,32 @@ TEST_F(EmulatedDriver, FunctionsAreFoundByNameAndVersion) {
   EXPECT_THAT(log(), HasSubstr("the emulated driver has no cuArrayCreate_v2"));
 }
 
+TEST_F(EmulatedDriver, TellsWhatItIsAskedFor) {
+  using Counts = std::array<std::uint64_t, 3>;  // calls, waits, allocations
+  const auto asked = [&, last = Counts{}]() mutable {
+    Counts now{}, since{};
+    entry_of<void(std::uint64_t*, std::uint64_t*, std::uint64_t*)>("stitch_emulated_calls")(&now[0], &now[1], &now[2]);
+    for (int i = 0; i < 3; ++i) since[i] = now[i] - last[i];
+    --since[0];
+    last = now;
+    return since;
+  };
+  CUstream stream = nullptr;
+  ASSERT_CU(CU(cuStreamCreate)(&stream, CU_STREAM_NON_BLOCKING));
+  asked();
+  CUdeviceptr x = 0;
+  ASSERT_CU(CU(cuMemAlloc)(&x, 400));
+  EXPECT_EQ(asked(), (Counts{1, 0, 1}));
+  ASSERT_CU(CU(cuMemsetD32Async)(x, 0, 100, stream));
+  ASSERT_CU(add_one(x, 100, stream));
+  EXPECT_EQ(asked(), (Counts{2, 0, 0}));
+  ASSERT_CU(CU(cuStreamSynchronize)(stream));
+  ASSERT_CU(CU(cuStreamSynchronize)(stream));  // there is nothing left to wait for
+  EXPECT_EQ(asked(), (Counts{2, 2, 0}));
+  EXPECT_EQ(read(x, 1).front(), 1U);
+  EXPECT_EQ(asked(), (Counts{1, 1, 0}));
+}
+
 TEST_F(EmulatedDriver, HostFunctionsRunInOrderAndMustNotCallTheDriver) {
   struct State {
     CUresult inside = CUDA_SUCCESS;
