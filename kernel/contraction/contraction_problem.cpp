@@ -224,7 +224,8 @@ std::string to_string(const ContractionProblem& problem) {
   const bool right_turned = contiguity(problem.right) == Contiguity::contracted;
   std::string columns, results;
   for (const ContractionProblem& part : parts_of(problem)) {
-    columns += fmt::format("{}{}", columns.empty() ? "" : "+", part.columns);
+    const std::string gates = part.gates == 1 ? "" : fmt::format("{}×", part.gates);
+    columns += fmt::format("{}{}{}", columns.empty() ? "" : "+", gates, part.units());
     for (const ContractionResult& result : results_of(part))
       results += fmt::format("{}{}", results.empty() ? "" : ", ", to_string(result.dtype));
   }
@@ -249,6 +250,11 @@ Hash128 contraction_hash(const ContractionProblem& problem) {
     for (const auto* digits : {&operand->batch, &operand->free, &operand->contracted}) hash_digits(hasher, *digits);
     hasher.integer(operand->windows.size());
     for (const WindowDimension& window : operand->windows) hash_window(hasher, window);
+  }
+  if (problem.gates > 1) hasher.text("gates").integer(static_cast<std::uint64_t>(problem.gates));
+  if (problem.other_right) {
+    hasher.integer(static_cast<std::uint64_t>(problem.other_right->parameter));
+    hasher.integer(static_cast<std::uint64_t>(problem.other_right->offset));
   }
   hasher.text(to_string(problem.result.dtype)).text(to_string(problem.accumulator));
   for (const auto* digits : {&problem.result.batch, &problem.result.rows, &problem.result.columns})

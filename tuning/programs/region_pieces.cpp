@@ -67,8 +67,12 @@ void RegionPieces::merge_rows(const std::function<bool(const graph::Graph&)>& ow
     product.writes = std::move(group.writes);
     product.first = std::max(product.first, rows.first);
     product.last = std::max(product.last, rows.last);
-    product.work = ProductAndRows{std::get<const graph::LibraryCall*>(product.work),
-                                  std::get<const graph::FragmentSite*>(rows.work)};
+    const auto* call = std::get<const graph::LibraryCall*>(product.work);
+    if (const auto* const* site = std::get_if<const graph::FragmentSite*>(&rows.work)) {
+      product.work = ProductAndRows{call, *site};
+    } else {
+      product.work = MergedCalls{call, std::get<const graph::LibraryCall*>(rows.work)};
+    }
     gone[group.rows] = true;
   }
   drop(gone);
