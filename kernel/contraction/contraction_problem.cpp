@@ -167,6 +167,14 @@ Result<ContractionProblem> contraction_of(const Graph& graph, const graph::Libra
 Result<Graph> without_rows(const ContractionProblem& problem) {
   const Graph& graph = *problem.graph;
   STITCH_ASSIGN(Value last, value_before_rows(graph, problem.root, problem.row_reductions));
+  if (problem.gates > 1) {  // with all of them
+    STITCH_ASSIGN(const std::vector<NodeId> path, path_from_root(graph, problem.root, last.node));
+    last = {problem.root, 0};
+    for (const NodeId id : path) {
+      if (graph.node(id).op == graph::Op::slice) break;
+      last = {id, 0};
+    }
+  }
   // As narrow as it is made: whoever reads it widens it.
   while (graph.node(last.node).op == graph::Op::convert) {
     const Value narrow = graph.node(last.node).operands[0];

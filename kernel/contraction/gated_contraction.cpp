@@ -93,9 +93,6 @@ class Gating {
     const Graph& g = *problem_.graph;
     roots_ = roots_of(g);
     if (roots_.empty() || roots_.size() > 2) return ungated("{} products with gates", roots_.size());
-    for (const NodeId root : roots_) {
-      if (g.node(root).op != Op::dot) return ungated("a {} with gates", to_string(g.node(root).op));
-    }
     STITCH_TRY(find_sides());
     STITCH_TRY(find_results());
     return std::move(problem_);
@@ -125,7 +122,7 @@ class Gating {
     problem_.columns = units * problem_.gates;
     problem_.left = std::move(sides.left);
     problem_.right = std::move(sides.right);
-    if (!problem_.left.windows.empty()) return ungated("windows with gates");
+    if (!problem_.right.windows.empty()) return ungated("windows over gates");
     if (apart()) STITCH_TRY(find_other(g, dtype));
     STITCH_ASSIGN(problem_.right.free, interleaved(problem_.right.free, units, problem_.gates, distance()));
     return {};

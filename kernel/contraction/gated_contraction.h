@@ -24,10 +24,10 @@ namespace stitch::kernel {
 /// Columns of a gate that follow one another.
 inline constexpr int gate_run = 8;
 
-/// Reads a graph of one dot whose columns are sliced into gates of equal width, or of two dots of one left operand with
-/// as many columns; its results are made element by element of all of them. Errors: unsupported (other numbers of gates
-/// than 2 and 4, widths that are no multiple of `gate_run`, right operands that lie otherwise than one another, results
-/// that are no units' or lie along the rows), with the node.
+/// Reads a graph of one dot or convolution whose columns are sliced into gates of equal width, or of two of one left
+/// operand with as many columns; its results are made element by element of all of them. Errors: unsupported (other
+/// numbers of gates than 2 and 4, widths that are no multiple of `gate_run`, right operands that lie otherwise than one
+/// another, results that are no units' or lie along the rows), with the node.
 Result<ContractionProblem> derive_gated(graph::Graph graph);
 
 /// How the sums themselves would lie: of one dot all gates' columns, of two each one's.

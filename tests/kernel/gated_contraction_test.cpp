@@ -64,7 +64,7 @@ TEST(GatedContractions, NeedStripsThatHoldAllGates) {
   const auto gated = p.gated({p.both(p.gate(sums, 0, 64), p.both(p.gate(sums, 64, 128), p.gate(sums, 192, 256)))});
   ASSERT_TRUE(gated) << gated.error().message;
   EXPECT_EQ(gated->gates, 4);
-  const DeviceSpec& device = *find_device("h100");
+  const DeviceSpec device = *find_device("h100");
   ContractionSchedule s = *default_schedule(*gated, device);
   ASSERT_TRUE(check_legality(*gated, s, device));
   s.warp_columns = 16;
@@ -111,7 +111,6 @@ TEST(GatedContractions, WhatHasNoneIsNamed) {
                 return std::vector{p.both(p.gate(sums, 8, 40), p.gate(sums, 32, 64))};
               }),
               HasSubstr("behind gates"));
-  EXPECT_THAT(refusal([](Product& p) { return std::vector{p.both(p.dot(32), p.dot(64))}; }), HasSubstr(""));
   EXPECT_THAT(refusal([](Product& p) {
                 const Value sums = p.dot(64);
                 const Value unit = p.both(p.gate(sums, 0, 32), p.gate(sums, 32, 64));

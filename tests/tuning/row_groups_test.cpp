@@ -163,6 +163,31 @@ TEST(RowGroups, ACellIsOfTheProductThatIsItsGates) {
   EXPECT_EQ(shape_of(cell()), (std::pair{std::size_t{1}, std::vector<std::size_t>{2}}));
 }
 
+/// The cells of both directions are on one level, and one fragment; each has a product of its own.
+Graph both_directions(bool with_more) {
+  Builder b;
+  std::vector<Value> results;
+  for (int direction = 0; direction < 2; ++direction) {
+    const graph::Dims state = {48, width};
+    const Value h = b.parameter(DType::f32, state), c = b.parameter(DType::f32, state);
+    const Value gates = b.dot(h, b.parameter(DType::f32, {width, 2 * width}), {{}, {}, {1}, {0}, DType::f32});
+    const Value kept = b.binary(Op::multiply, c, b.unary(Op::logistic, b.slice(gates, {0, 0}, state)));
+    const Value added = b.unary(Op::tanh, b.slice(gates, {0, width}, {48, 2 * width}));
+    const Value next = b.binary(Op::add, kept, added);
+    results.insert(results.end(), {next, b.unary(Op::tanh, next)});
+  }
+  if (with_more) results.push_back(b.slice(b.unary(Op::exp, b.parameter(DType::f32, {64})), {0}, {32}));
+  return *b.finish(results);
+}
+
+TEST(RowGroups, CellsThatAreOneFragmentArePartedForTheirProducts) {
+  EXPECT_EQ(shape_of(both_directions(false)), (std::pair{std::size_t{2}, std::vector<std::size_t>{2}})) << "equal ones";
+  // With what is nobody's gate they would be a kernel more than before.
+  const auto [steps, counts] = shape_of(both_directions(true));
+  EXPECT_EQ(steps, 3U);
+  EXPECT_THAT(counts, testing::Contains(5));
+}
+
 TEST(RowGroups, TwoProductsAreGatesOfOne) {
   const auto [steps, results] = shape_of(gated_unit());
   EXPECT_EQ(steps, 2U) << "the gated product, and that which reads it";

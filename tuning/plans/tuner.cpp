@@ -32,7 +32,7 @@ Result<double> us_of_both(const kernel::ContractionProblem& problem, ProductsBy 
   std::vector<graph::Value> read = {first};
   for (const graph::NodeId parameter : graph.parameters()) read.push_back({parameter, 0});
   STITCH_ASSIGN(const graph::Graph one, graph::part_of(graph, first));
-  STITCH_ASSIGN(const graph::Graph two, graph::subgraph(graph, read, graph.results()));
+  STITCH_ASSIGN(const graph::Graph two, graph::subgraph(graph, read, {graph.results().begin(), graph.results().end()}));
   double us = 0;
   for (const graph::Graph* each : {&one, &two}) {
     STITCH_ASSIGN(const ProductKernels kernels, product_kernels(*each, device, 1));
