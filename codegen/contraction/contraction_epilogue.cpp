@@ -8,6 +8,7 @@
 #include "codegen/spelling.h"
 #include "graph/literal.h"
 #include "kernel/attention/visible_keys.h"
+#include "kernel/contraction/gated_contraction.h"
 #include "kernel/structure/items.h"
 #include "kernel/structure/scalar_program.h"
 
@@ -21,8 +22,9 @@ using kernel::Item;
 using kernel::ItemId;
 using kernel::ScalarProgram;
 
-/// The sum, and what rows are combined to, in the order of row_reductions: no buffer holds them.
-constexpr Buffer sum_buffer{Buffer::Kind::scratch, 0};
+/// The sum, and what rows are combined to, in the order of row_reductions: no buffer holds them. Of two gates the
+/// second one's sum may be another product's; no rows are combined then.
+constexpr Buffer sum_buffer{Buffer::Kind::scratch, 0}, other_sum_buffer{Buffer::Kind::scratch, 1};
 Buffer total_buffer(std::size_t reduction) { return {Buffer::Kind::scratch, static_cast<int>(reduction) + 1}; }
 
 class EpiloguePrinter {
@@ -30,10 +32,11 @@ class EpiloguePrinter {
   EpiloguePrinter(const ContractionProblem& problem, bool with_seen)
       : problem_(problem),
         with_seen_(with_seen),
-        program_(*problem.graph, {0, 1, 2}, {problem.batch, problem.rows, problem.columns}) {}
+        program_(*problem.graph, {0, 1, 2}, {problem.batch, problem.rows, problem.units()}) {}
 
   Result<ContractionEpilogues> print(std::string_view name) {
     declare_stored();
+    if (problem_.gates > 1) STITCH_TRY(declare_gates());
     std::vector<ItemId> combined, results;
     for (const kernel::RowReduction& reduction : problem_.row_reductions) {
       STITCH_TRY(declare_total(reduction));
@@ -76,9 +79,24 @@ class EpiloguePrinter {
       (*stored)[{node, 0}] = {buffer, graph.node(node).type().dims, graph.node(node).type().dtype};
     };
     declare(problem_.root, sum_buffer);
+    if (problem_.other_right) declare(problem_.other_root, other_sum_buffer);
     for (std::size_t i = 0; i < problem_.row_reductions.size(); ++i)
       declare(problem_.row_reductions[i].node, total_buffer(i));
     program_.set_stored(std::move(stored));
+  }
+
+  /// The sums that an element of the results may be made of.
+  Status declare_gates() {
+    STITCH_ASSIGN(const kernel::ContractionResult layout, kernel::sums_of_gates(problem_));
+    const graph::Dims& dims = problem_.graph->node(problem_.root).type().dims;
+    for (int gate = 0; gate < problem_.gates; ++gate) {
+      const bool other = gate > 0 && problem_.other_right;
+      const Index column = program_.pool().offset(program_.axes().variables[2], other ? 0 : gate * problem_.units());
+      STITCH_ASSIGN(const ItemId sum, program_.item({other ? problem_.other_root : problem_.root, 0},
+                                                    element_of(program_, layout, dims, column)));
+      gates_.emplace(sum, gate);
+    }
+    return {};
   }
 
   [[nodiscard]] graph::Value operand_of(const kernel::RowReduction& reduction) const {
@@ -111,18 +129,19 @@ class EpiloguePrinter {
     const std::vector<bool> used = kernel::needed_by(program_, root, known);
     std::vector<ItemId> sums;
     for (ItemId id = 0; id <= root; ++id) {
-      if (used[id] && is_sum(program_.at(id))) sums.push_back(id);
+      if (used[id] && is_sum(id)) sums.push_back(id);
     }
     return sums;
   }
 
-  /// A block has the sum of the result's own place alone.
+  /// A block has the sum of the result's own place alone, or of all of its gates.
   [[nodiscard]] Status check_sum(std::span<const ItemId> roots) const {
     std::set<ItemId> sums;
     for (const ItemId root : roots) {
       for (const ItemId sum : sums_of(root, -1)) sums.insert(sum);
     }
-    if (sums.size() > 1)
+    const auto is_gate = [&](ItemId sum) { return gates_.contains(sum); };
+    if (problem_.gates > 1 ? !std::ranges::all_of(sums, is_gate) : sums.size() > 1)
       return make_error(ErrorKind::unsupported, "an epilogue that needs the product at several places");
     return {};
   }
@@ -147,7 +166,7 @@ class EpiloguePrinter {
     Writer out;
     open_function(out, made);
     const std::string sum = compute_type(problem_.accumulator), type = compute_type(program_.at(root).dtype);
-    if (!with_seen_) {
+    if (!with_seen_ && problem_.gates == 1) {
       out.open("__device__ __forceinline__ {} operator()({} sum, int batch, int row, int column) const", type, sum);
       out.append(body.text());
       out.line("return {};", value(root));
@@ -182,7 +201,7 @@ class EpiloguePrinter {
     const Item& item = program_.at(id);
     if (item.kind != Item::Kind::load || item.buffer.kind != Buffer::Kind::input || item.guard >= 0) return 1;
     for (int width = kernel::widest_bytes / graph::byte_size(item.dtype); width > 1; width /= 2) {
-      if (problem_.columns % width == 0 && program_.counts_along(item.index, 2, width)) return width;
+      if (problem_.units() % width == 0 && program_.counts_along(item.index, 2, width)) return width;
     }
     return 1;
   }
@@ -219,7 +238,7 @@ class EpiloguePrinter {
     for (const auto& [id, width] : wide_loads_) {
       const Item& item = program_.at(id);
       // Along all columns, not only a run of them.
-      const bool linear = program_.counts_along(item.index, 2, problem_.columns);
+      const bool linear = program_.counts_along(item.index, 2, problem_.units());
       column_ = linear ? "first" : "(first + behind)";
       out.line("{} wide{}[n];", storage_type(item.dtype), id);
       out.line("load_run<{}>(wide{}, in{} + {}{});", width, id, item.buffer.number, index(item.index),
@@ -229,7 +248,8 @@ class EpiloguePrinter {
     out.line("#pragma unroll");
     out.open("for (int v = 0; v < n; ++v)");
     out.line("const int column = first + behind + v;");
-    out.line("const {} sum = sums[v];", sum);
+    for (int gate = 0; gate < problem_.gates; ++gate)
+      out.line("const {} {} = sums[v + {}];", sum, sum_name(gate), gate * kernel::gate_run);
     out.append(body.text());
     out.line("results[v] = {};", value(result));
     out.close(2);
@@ -249,17 +269,25 @@ class EpiloguePrinter {
       default: return false;
     }
   }
-  [[nodiscard]] static bool is_sum(const Item& item) {
-    return item.kind == Item::Kind::load && item.buffer == sum_buffer;
+  [[nodiscard]] bool is_sum(ItemId id) const {
+    const Item& item = program_.at(id);
+    if (item.kind != Item::Kind::load) return false;
+    return item.buffer == sum_buffer || (problem_.other_right && item.buffer == other_sum_buffer);
   }
   /// Whether a function is given it as its `sum`.
-  [[nodiscard]] bool is_given(ItemId id) const { return id == carried_ || is_sum(program_.at(id)); }
+  [[nodiscard]] bool is_given(ItemId id) const { return id == carried_ || is_sum(id); }
+  [[nodiscard]] std::string sum_name(int gate) const {
+    return problem_.gates == 1 ? "sum" : fmt::format("sum{}", gate);
+  }
   [[nodiscard]] static std::string name(ItemId id) { return fmt::format("x{}", id); }
 
   [[nodiscard]] std::string value(ItemId id) const {
     const Item& item = program_.at(id);
     if (item.kind == Item::Kind::literal) return literal(item.dtype, item.bits);
-    return is_given(id) ? fmt::format("static_cast<{}>(sum)", compute_type(item.dtype)) : name(id);
+    if (!is_given(id)) return name(id);
+    const auto gate = gates_.find(id);
+    return fmt::format("static_cast<{}>({})", compute_type(item.dtype),
+                       sum_name(gate == gates_.end() ? 0 : gate->second));
   }
 
   [[nodiscard]] std::string index(Index index) const {
@@ -309,6 +337,7 @@ class EpiloguePrinter {
   const ContractionProblem& problem_;
   const bool with_seen_;
   ScalarProgram program_;
+  std::map<ItemId, int> gates_;       ///< sums by whose they are, where there are several
   std::vector<ItemId> totals_;        ///< of each reduction, what its own row is combined to
   ItemId carried_ = -1;               ///< what functions are given in the sum's place, once that is printed
   std::set<int> parameters_;          ///< of the function at hand

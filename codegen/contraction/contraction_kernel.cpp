@@ -4,6 +4,7 @@
 
 #include "codegen/contraction/contraction_epilogue.h"
 #include "codegen/contraction/contraction_text.h"
+#include "codegen/contraction/gate_text.h"
 #include "codegen/contraction/merged_text.h"
 #include "codegen/contraction/row_text.h"
 #include "codegen/contraction/tensor_copy_text.h"
@@ -83,6 +84,7 @@ class ContractionPrinter {
                             whole_columns,
                             whole_depth};
     if (!problem_.members.empty()) return print_right_of_members(out_, problem_, right);
+    if (problem_.other_right) return print_right_of_gates(out_, problem_, right);
     print_operand(out_, "Right", problem_.right, problem_.columns, problem_.contracted, right);
   }
 
@@ -90,6 +92,7 @@ class ContractionPrinter {
   void add_arguments() {
     std::set<int> read = {problem_.left.parameter};
     for (const ContractionProblem& part : kernel::parts_of(problem_)) read.insert(part.right.parameter);
+    if (problem_.other_right) read.insert(problem_.other_right->parameter);
     for_each_function([&](const ContractionEpilogue& epilogue) {
       read.insert(epilogue.parameters.begin(), epilogue.parameters.end());
     });
@@ -126,6 +129,8 @@ class ContractionPrinter {
     out_.line("const Left left = {{in{} + Left::of_batch(batch)}};", problem_.left.parameter);
     if (!problem_.members.empty()) {
       print_right_of_tile(out_, problem_);
+    } else if (problem_.other_right) {
+      print_right_of_both(out_, problem_);
     } else {
       out_.line("const Right right = {{in{} + Right::of_batch(batch)}};", problem_.right.parameter);
     }

@@ -6,6 +6,7 @@
 #include "codegen/kernel_text.h"
 #include "codegen/spelling.h"
 #include "kernel/contraction/contraction_shape.h"
+#include "kernel/contraction/gated_contraction.h"
 
 namespace stitch::codegen {
 namespace {
@@ -106,7 +107,7 @@ void print_write(Writer& out, const ContractionProblem& problem, std::size_t fir
                  const kernel::ContractionStrips& strips, int store) {
   const bool along_rows = kernel::widest_access(problem).along_rows;
   out.open("const auto write = [&](int row, int column, const {}* sums)", compute_type(problem.accumulator));
-  out.line("if (row >= {} || column >= {}) return;", problem.rows, problem.columns);
+  out.line("if (row >= {} || column >= {}) return;", problem.rows, problem.units());
   const std::span<const kernel::ContractionResult> results = kernel::results_of(problem);
   for (std::size_t r = 0; r < results.size(); ++r) {
     if (results[r].of_rows) continue;
@@ -390,8 +391,9 @@ void print_results(Writer& out, const ContractionProblem& problem, const kernel:
     const int store = kernel::store_of(part, schedule);
     print_write(out, part, number, strips, store);
     number += results.size();
-    out.line("store_results<{}, {}, {}, {}, {}>({}, strip, block_row + warp_row, {}, write);", schedule.warp_columns,
-             strips.columns, strips.pitch, store, kernel::widest_access(part).along_rows, cores, column);
+    out.line("store_results<{}, {}, {}, {}, {}{}>({}, strip, block_row + warp_row, {}, write);", schedule.warp_columns,
+             strips.columns, strips.pitch, store, kernel::widest_access(part).along_rows,
+             part.gates == 1 ? "" : fmt::format(", {}, {}", part.gates, kernel::gate_run), cores, column);
     if (several) out.close();
   }
 }

@@ -10,13 +10,19 @@ using kernel::Index;
 
 std::vector<Index> element_of(kernel::ScalarProgram& program, const kernel::ContractionResult& layout,
                               const graph::Dims& dims) {
+  return element_of(program, layout, dims, program.axes().variables[2]);
+}
+
+std::vector<Index> element_of(kernel::ScalarProgram& program, const kernel::ContractionResult& layout,
+                              const graph::Dims& dims, Index column) {
   kernel::IndexPool& pool = program.pool();
   Index position = pool.constant(0);
   const kernel::ContractionDigits* digits[] = {&layout.batch, &layout.rows, &layout.columns};
   for (std::size_t i = 0; i < 3; ++i) {
+    const Index place = i == 2 ? column : program.axes().variables[i];
     std::int64_t step = 1;
     for (auto each = digits[i]->rbegin(); each != digits[i]->rend(); step *= each->extent, ++each) {
-      Index digit = pool.divide(program.axes().variables[i], step);
+      Index digit = pool.divide(place, step);
       if (each != digits[i]->rend() - 1) digit = pool.remainder(digit, each->extent);
       position = pool.add(position, pool.scale(digit, each->stride));
     }

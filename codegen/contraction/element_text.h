@@ -15,6 +15,9 @@ namespace stitch::codegen {
 /// Of a value that lies so, the indices of the element that (batch, row, column) is: the program's first three axes.
 std::vector<kernel::Index> element_of(kernel::ScalarProgram& program, const kernel::ContractionResult& layout,
                                       const graph::Dims& dims);
+/// The same of (batch, row, `column`).
+std::vector<kernel::Index> element_of(kernel::ScalarProgram& program, const kernel::ContractionResult& layout,
+                                      const graph::Dims& dims, kernel::Index column);
 
 /// An index in terms of the axes, by these names; what is looked up is clamped into its range. `value`: how an item is
 /// called.

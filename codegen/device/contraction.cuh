@@ -469,8 +469,10 @@ __device__ __forceinline__ void load_run(T (&to)[n], const T* from) {
 
 // A warp's results leave strip by strip through shared memory of its own, so that stores run along what is contiguous
 // whatever the instruction's layout is. A strip has `columns` of the warp's. `write(row, column, sums)` stores `run`
-// results that begin there and lie `pitch` (along rows) or 1 apart in the strip.
-template <int warp_columns, int columns, int pitch, int run, bool along_rows, class Cores, class Sum, class Write>
+// results that begin there and lie `pitch` (along rows) or 1 apart in the strip. Of `gates` the columns are those of
+// results, each of as many sums: `span` of every gate one after the other, and `sums` points to the first one's.
+template <int warp_columns, int columns, int pitch, int run, bool along_rows, int gates = 1, int span = 1, class Cores,
+          class Sum, class Write>
 __device__ __forceinline__ void store_results(Cores& cores, Sum* strip, int warp_row, int warp_column,
                                               const Write& write) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -484,11 +486,13 @@ __device__ __forceinline__ void store_results(Cores& cores, Sum* strip, int warp
       strip[Cores::row_of(i) * pitch + Cores::column_of(i) - first] = cores.result(down, i);
     }
     __syncwarp();
-    constexpr int runs = Cores::strip_rows * columns / run;
+    constexpr int units = columns / gates, runs = Cores::strip_rows * units / run;
     for (int i = lane; i < runs; i += 32) {
-      const int row = along_rows ? i % (Cores::strip_rows / run) * run : i / (columns / run);
-      const int column = along_rows ? i / (Cores::strip_rows / run) : i % (columns / run) * run;
-      write(warp_row + down * Cores::strip_step + row, warp_column + first + column, strip + row * pitch + column);
+      const int row = along_rows ? i % (Cores::strip_rows / run) * run : i / (units / run);
+      const int column = along_rows ? i / (Cores::strip_rows / run) : i % (units / run) * run;
+      const int place = gates == 1 ? column : column / span * (span * gates) + column % span;
+      write(warp_row + down * Cores::strip_step + row, (warp_column + first) / gates + column,
+            strip + row * pitch + place);
     }
     __syncwarp();
   }

@@ -108,7 +108,8 @@ double epilogue_reads(const ContractionProblem& problem) {
   for (std::size_t p = 0; p < graph.parameters().size(); ++p) {
     const int number = static_cast<int>(p);
     const bool multiplied = std::ranges::any_of(kernel::parts_of(problem), [&](const ContractionProblem& part) {
-      return number == part.left.parameter || number == part.right.parameter;
+      return number == part.left.parameter || number == part.right.parameter ||
+             (part.other_right && number == part.other_right->parameter);
     });
     if (multiplied) continue;
     const graph::NodeId parameter = graph.parameters()[p];
@@ -121,7 +122,7 @@ double result_bytes(const ContractionProblem& problem) {
   double bytes = 0;
   for (const ContractionProblem& part : kernel::parts_of(problem)) {
     for (const kernel::ContractionResult& result : kernel::results_of(part)) {
-      const double columns = result.of_rows ? 1 : static_cast<double>(part.columns);
+      const double columns = result.of_rows ? 1 : static_cast<double>(part.units());
       bytes += static_cast<double>(part.batch) * part.rows * columns * graph::byte_size(result.dtype);
     }
   }
@@ -133,11 +134,14 @@ double epilogue_operators(const ContractionProblem& problem) {
   for (const ContractionProblem& member : problem.members) count = std::max(count, epilogue_operators(member));
   if (!problem.members.empty()) return count;
   const std::int64_t results = problem.graph->node(problem.root).type().elements();
+  const std::int64_t units = problem.batch * problem.rows * problem.units();
   for (const graph::Node& node : problem.graph->nodes()) {
     if (!graph::is_elementwise(node.op)) continue;
     // What is the same along a row is computed once for a run of results.
     const bool of_rows = !problem.row_reductions.empty() && node.type().elements() < results;
-    count += of_rows ? row_share : 1;
+    // What follows all gates is computed once for a unit.
+    const bool of_units = problem.gates > 1 && node.type().elements() <= units;
+    count += of_rows ? row_share : of_units ? 1.0 / problem.gates : 1;
   }
   return count;
 }

@@ -167,6 +167,14 @@ Result<ContractionProblem> contraction_of(const Graph& graph, const graph::Libra
 Result<Graph> without_rows(const ContractionProblem& problem) {
   const Graph& graph = *problem.graph;
   STITCH_ASSIGN(Value last, value_before_rows(graph, problem.root, problem.row_reductions));
+  if (problem.gates > 1) {  // with all of them
+    STITCH_ASSIGN(const std::vector<NodeId> path, path_from_root(graph, problem.root, last.node));
+    last = {problem.root, 0};
+    for (const NodeId id : path) {
+      if (graph.node(id).op == graph::Op::slice) break;
+      last = {id, 0};
+    }
+  }
   // As narrow as it is made: whoever reads it widens it.
   while (graph.node(last.node).op == graph::Op::convert) {
     const Value narrow = graph.node(last.node).operands[0];
@@ -224,7 +232,8 @@ std::string to_string(const ContractionProblem& problem) {
   const bool right_turned = contiguity(problem.right) == Contiguity::contracted;
   std::string columns, results;
   for (const ContractionProblem& part : parts_of(problem)) {
-    columns += fmt::format("{}{}", columns.empty() ? "" : "+", part.columns);
+    const std::string gates = part.gates == 1 ? "" : fmt::format("{}×", part.gates);
+    columns += fmt::format("{}{}{}", columns.empty() ? "" : "+", gates, part.units());
     for (const ContractionResult& result : results_of(part))
       results += fmt::format("{}{}", results.empty() ? "" : ", ", to_string(result.dtype));
   }
@@ -249,6 +258,11 @@ Hash128 contraction_hash(const ContractionProblem& problem) {
     for (const auto* digits : {&operand->batch, &operand->free, &operand->contracted}) hash_digits(hasher, *digits);
     hasher.integer(operand->windows.size());
     for (const WindowDimension& window : operand->windows) hash_window(hasher, window);
+  }
+  if (problem.gates > 1) hasher.text("gates").integer(static_cast<std::uint64_t>(problem.gates));
+  if (problem.other_right) {
+    hasher.integer(static_cast<std::uint64_t>(problem.other_right->parameter));
+    hasher.integer(static_cast<std::uint64_t>(problem.other_right->offset));
   }
   hasher.text(to_string(problem.result.dtype)).text(to_string(problem.accumulator));
   for (const auto* digits : {&problem.result.batch, &problem.result.rows, &problem.result.columns})

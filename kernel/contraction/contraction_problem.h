@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -39,6 +40,11 @@ struct ContractionProblem {
   std::vector<ContractionResult> results;    ///< of one product that has several: all, in the graph's order; else empty
   std::vector<RowReduction> row_reductions;  ///< ascending by node; not empty: blocks share rows
   graph::DType accumulator = graph::DType::f32;
+  /// Columns that an element of the results is made of (gated_contraction.h): `columns` are those of all gates, results
+  /// have units() of them. 1: each has its own.
+  int gates = 1;
+  std::optional<ContractionOperand> other_right;  ///< of two products with two gates: the second one's
+  graph::NodeId other_root = -1;                  ///< and what multiplies it
   /// All that the kernel computes: its parameters are the kernel's arguments, `root` multiplies, what follows it up to
   /// the results is the epilogue. Never null once derived; shared, immutable.
   std::shared_ptr<const graph::Graph> graph;
@@ -47,13 +53,17 @@ struct ContractionProblem {
   /// of all, `right`, `result` and `root` the first one's, and number i makes the graph's result i. Else empty.
   std::vector<ContractionProblem> members;
 
+  /// Columns of the results.
+  [[nodiscard]] std::int64_t units() const { return columns / gates; }
   /// Whether the left operand is looked up under windows (contraction_sides.h).
   [[nodiscard]] bool is_convolution() const { return graph->node(root).op == graph::Op::convolution; }
   /// Whether anything but layout follows the sum: other operands, functions, scales.
   [[nodiscard]] bool has_epilogue() const;
-  /// Whether one product has more behind it than an epilogue: rows that are combined, or several results. To make these
-  /// apart takes a kernel behind without_rows(problem).
-  [[nodiscard]] bool has_rows() const { return members.empty() && (!row_reductions.empty() || !results.empty()); }
+  /// Whether one product has more behind it than an epilogue: rows that are combined, gates, or several results. To
+  /// make these apart takes a kernel behind without_rows(problem).
+  [[nodiscard]] bool has_rows() const {
+    return members.empty() && (!row_reductions.empty() || !results.empty() || gates > 1);
+  }
   /// Multiplications, and as many additions.
   [[nodiscard]] double products() const;
   /// Bytes of operands (each once), other arguments and result: what must cross device memory.

@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "kernel/contraction/contraction_shape.h"
+#include "kernel/contraction/gated_contraction.h"
 #include "kernel/contraction/strips.h"
 #include "kernel/contraction/tensor_box.h"
 
@@ -157,11 +158,7 @@ std::string copies(const Problem& p, const Schedule& s, const DeviceSpec&) {
 
 std::string stores(const Problem& p, const Schedule& s, const DeviceSpec&) {
   int most = 1;
-  for (const Problem& part : parts_of(p)) {
-    const ResultAccess widest = widest_access(part);
-    const int run = widest.along_rows ? strips_of(part, s).rows : strips_of(part, s).columns;
-    most = std::max(most, std::min(widest.elements, run));
-  }
+  for (const Problem& part : parts_of(p)) most = std::max(most, widest_store(part, s));
   return s.store <= most ? "" : fmt::format("stores of {} elements, at most {}", s.store, most);
 }
 
@@ -179,6 +176,15 @@ std::string rows(const Problem& p, const Schedule& s, const DeviceSpec& d) {
   if (tiles > std::max(1, d.max_cluster_blocks)) return fmt::format("rows of {} tiles", tiles);
   if (s.group != 1 || s.split != 1) return "tiles of a row are walked one after another, and not split";
   return s.cluster == 1 ? "" : "clusters of rows as well";
+}
+
+std::string gates(const Problem& p, const Schedule& s, const DeviceSpec&) {
+  if (p.gates == 1) return "";
+  if (s.tensor_copies) return "gates by the copy engine";
+  const int columns = strips_of(p, s).columns;
+  return columns % (p.gates * gate_run) == 0
+             ? ""
+             : fmt::format("{} columns of a strip, no runs of {} of {} gates", columns, gate_run, p.gates);
 }
 
 std::string shared_memory(const Problem& p, const Schedule& s, const DeviceSpec& d) {
@@ -206,7 +212,7 @@ std::string extents(const Problem& p, const Schedule& s, const DeviceSpec&) {
 }
 
 /// In this order: what is divided by is seen to be whole first.
-constexpr std::array<ContractionRule, 18> rules = {{
+constexpr std::array<ContractionRule, 19> rules = {{
     {"powers", "places in shared memory are found by shifts and exclusive-or", powers},
     {"warp-tile", "warps divide a block's tile, instructions a warp's", warp_tile},
     {"thread-tile", "32 lanes of cuda_core share a warp's tile evenly", thread_tile},
@@ -223,6 +229,7 @@ constexpr std::array<ContractionRule, 18> rules = {{
     {"stores", "so is a store", stores},
     {"split", "every block of a tile has something to add", split},
     {"rows", "what is combined of a row is known to all of its blocks", rows},
+    {"gates", "a warp has all sums that its results are made of", gates},
     {"shared-memory", "stages and strips fit", shared_memory},
     {"registers", "results and fragments stay in registers", registers},
     {"extents", "rows, columns and blocks are counted in 32 bits", extents},

@@ -4,6 +4,8 @@
 #include <bit>
 #include <numeric>
 
+#include "kernel/contraction/gated_contraction.h"
+
 namespace stitch::kernel {
 
 int core_run(const ContractionOperand& operand, int thread_extent) {
@@ -11,11 +13,16 @@ int core_run(const ContractionOperand& operand, int thread_extent) {
   return std::min({thread_extent, 4, 16 / graph::byte_size(operand.dtype)});
 }
 
-int store_of(const ContractionProblem& part, const ContractionSchedule& s) {
+int widest_store(const ContractionProblem& part, const ContractionSchedule& s) {
   const ResultAccess widest = widest_access(part);
   const ContractionStrips strips = strips_of(part, s);
-  const auto run = static_cast<unsigned>(widest.along_rows ? strips.rows : strips.columns);
-  return std::min({s.store, widest.elements, static_cast<int>(std::bit_floor(run))});
+  const int columns = part.gates == 1 ? strips.columns : gate_run;
+  const auto run = static_cast<unsigned>(widest.along_rows ? strips.rows : columns);
+  return std::min(widest.elements, static_cast<int>(std::bit_floor(run)));
+}
+
+int store_of(const ContractionProblem& part, const ContractionSchedule& s) {
+  return std::min(s.store, widest_store(part, s));
 }
 
 ContractionStrips strips_of(const ContractionProblem& problem, const ContractionSchedule& s) {

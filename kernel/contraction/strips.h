@@ -18,7 +18,9 @@ struct ContractionStrips {
 };
 ContractionStrips strips_of(const ContractionProblem& problem, const ContractionSchedule& schedule);
 
-/// Elements of one store of a part's results: as many as the schedule says, its layout and the strips allow.
+/// Elements of one store of a part's results: as many as its layout and the strips allow; and no more than the schedule
+/// says.
+int widest_store(const ContractionProblem& part, const ContractionSchedule& schedule);
 int store_of(const ContractionProblem& part, const ContractionSchedule& schedule);
 
 /// Rows (or columns) that a lane of cuda_core has side by side: where an operand is contiguous along them, 16 bytes of

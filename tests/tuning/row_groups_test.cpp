@@ -134,6 +134,93 @@ TEST(RowGroupsEmulated, WithoutAPlanAreTakenApart) {
   for (const api::ProgramFragment& fragment : program->fragments) EXPECT_TRUE(fragment.plan) << fragment.why_none;
 }
 
+// ---- gates
+
+/// A cell's step: the state's product with weights of four gates each, what came from outside, and two results.
+Graph cell(std::int64_t rows = 48) {
+  Builder b;
+  const graph::Dims state = {rows, width}, all = {rows, 4 * width};
+  const Value h = b.parameter(DType::f32, state), c = b.parameter(DType::f32, state);
+  const Value sums = b.dot(h, b.parameter(DType::f32, {width, 4 * width}), {{}, {}, {1}, {0}, DType::f32});
+  const Value gates = b.binary(Op::add, sums, b.parameter(DType::f32, all));
+  const auto gate = [&](int i) { return b.slice(gates, {0, i * width}, {rows, (i + 1) * width}); };
+  const Value kept = b.binary(Op::multiply, b.unary(Op::logistic, gate(0)), c);
+  const Value added = b.binary(Op::multiply, b.unary(Op::logistic, gate(1)), b.unary(Op::tanh, gate(2)));
+  const Value next = b.binary(Op::add, kept, added);
+  return *b.finish({next, b.binary(Op::multiply, b.unary(Op::tanh, next), b.unary(Op::logistic, gate(3)))});
+}
+
+/// silu(x·w) ∘ (x·v), and what is multiplied with that.
+Graph gated_unit(DType dtype = DType::f16) {
+  Builder b;
+  const Value x = b.parameter(dtype, {48, width});
+  const Value gate = multiplied(b, x, dtype), up = multiplied(b, x, dtype);
+  const Value bent = b.binary(Op::multiply, gate, b.unary(Op::logistic, gate));
+  return *b.finish({multiplied(b, b.binary(Op::multiply, bent, up), dtype)});
+}
+
+TEST(RowGroups, ACellIsOfTheProductThatIsItsGates) {
+  EXPECT_EQ(shape_of(cell()), (std::pair{std::size_t{1}, std::vector<std::size_t>{2}}));
+}
+
+/// The cells of both directions are on one level, and one fragment; each has a product of its own.
+Graph both_directions(bool with_more) {
+  Builder b;
+  std::vector<Value> results;
+  for (int direction = 0; direction < 2; ++direction) {
+    const graph::Dims state = {48, width};
+    const Value h = b.parameter(DType::f32, state), c = b.parameter(DType::f32, state);
+    const Value gates = b.dot(h, b.parameter(DType::f32, {width, 2 * width}), {{}, {}, {1}, {0}, DType::f32});
+    const Value kept = b.binary(Op::multiply, c, b.unary(Op::logistic, b.slice(gates, {0, 0}, state)));
+    const Value added = b.unary(Op::tanh, b.slice(gates, {0, width}, {48, 2 * width}));
+    const Value next = b.binary(Op::add, kept, added);
+    results.insert(results.end(), {next, b.unary(Op::tanh, next)});
+  }
+  if (with_more) results.push_back(b.slice(b.unary(Op::exp, b.parameter(DType::f32, {64})), {0}, {32}));
+  return *b.finish(results);
+}
+
+TEST(RowGroups, CellsThatAreOneFragmentArePartedForTheirProducts) {
+  EXPECT_EQ(shape_of(both_directions(false)), (std::pair{std::size_t{2}, std::vector<std::size_t>{2}})) << "equal ones";
+  // With what is nobody's gate they would be a kernel more than before.
+  const auto [steps, counts] = shape_of(both_directions(true));
+  EXPECT_EQ(steps, 3U);
+  EXPECT_THAT(counts, testing::Contains(5));
+}
+
+TEST(RowGroups, TwoProductsAreGatesOfOne) {
+  const auto [steps, results] = shape_of(gated_unit());
+  EXPECT_EQ(steps, 2U) << "the gated product, and that which reads it";
+}
+
+/// What else needs a gate's product keeps it apart.
+TEST(RowGroups, AGateThatOthersReadIsAProductOfItsOwn) {
+  Builder b;
+  const Value x = b.parameter(DType::f16, {48, width});
+  const Value gate = multiplied(b, x, DType::f16), up = multiplied(b, x, DType::f16);
+  const auto [steps, results] = shape_of(*b.finish({b.binary(Op::multiply, b.unary(Op::tanh, gate), up), gate}));
+  EXPECT_GE(steps, 2U);
+}
+
+TEST(RowGroupsEmulated, GatesAreTunedLikeAnyFragment) {
+  BreakingDevice device;
+  device.breaks = [](const std::string&) { return false; };
+  const auto tuner = tuner_for(device, ProductsBy::ours);
+  ASSERT_TRUE(tuner) << tuner.error().message;
+  for (const auto& [graph, steps] : {std::pair{cell(), 1U}, {gated_unit(), 2U}}) {
+    import::Imported model;
+    model.graph = graph;
+    const auto program = make_program(model, **tuner, {.name = "gates", .tunes = true});
+    ASSERT_TRUE(program) << program.error().message;
+    EXPECT_EQ(program->regions[0].steps.size(), steps);
+    for (const api::ProgramFragment& fragment : program->fragments) {
+      ASSERT_TRUE(fragment.plan) << fragment.why_none;
+      EXPECT_EQ(fragment.plan->launches.size(), 1U);
+      EXPECT_EQ(fragment.plan->verified_share, 1.0);
+    }
+  }
+}
+
 /// A launch less, and predicted to be faster.
 TEST(RowGroups, AreTakenWhereTheyAreFaster) {
   for (const ProductsBy by : {ProductsBy::ours, ProductsBy::faster}) {

@@ -4,13 +4,19 @@
 
 #include "codegen/contraction/contraction_epilogue.h"
 #include "costmodel/uncertainty.h"
+#include "kernel/contraction/gated_contraction.h"
 #include "kernel/contraction/merged_contraction.h"
 
 namespace stitch::tuning {
 Result<kernel::ContractionProblem> product_of(const graph::Graph& fragment) {
   const auto products = std::ranges::count_if(fragment.nodes(), graph::is_contraction, &graph::Node::op);
-  STITCH_ASSIGN(kernel::ContractionProblem problem,
-                products > 1 ? kernel::derive_merged(fragment) : kernel::derive_contraction(fragment));
+  Result<kernel::ContractionProblem> found =
+      products > 1 ? kernel::derive_merged(fragment) : kernel::derive_contraction(fragment);
+  // What neither is may have gates; if not, the first reason is the one to be told.
+  if (!found) {
+    if (auto gated = kernel::derive_gated(fragment)) found = std::move(gated);
+  }
+  STITCH_ASSIGN(kernel::ContractionProblem problem, std::move(found));
   for (const kernel::ContractionProblem& part : kernel::parts_of(problem)) {
     if (const auto epilogue = codegen::print_epilogues(part, "Epilogue"); !epilogue) return epilogue.error();
   }

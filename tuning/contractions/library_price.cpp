@@ -60,6 +60,21 @@ class Pricing {
 Result<LibraryPrice> library_price(const ContractionProblem& problem, const DeviceSpec& device,
                                    const costmodel::AnalyticalConstants& constants) {
   const Pricing pricing(device, constants);
+  if (problem.other_right) {
+    LibraryPrice both;
+    for (const graph::NodeId root : {problem.root, problem.other_root}) {
+      STITCH_ASSIGN(const graph::Graph product, graph::part_of(*problem.graph, {root, 0}));
+      STITCH_ASSIGN(const ContractionProblem alone, kernel::derive_contraction(product));
+      STITCH_ASSIGN(const LibraryPrice price, pricing.of(alone, product));
+      both.calls_us += price.calls_us;
+      if (root == problem.root) continue;
+      // The kernel behind reads the other one, too.
+      const double other = static_cast<double>(product.type(product.results()[0]).bytes());
+      both.calls_us +=
+          costmodel::rows_apart_us(problem, product, device, constants) + other / device.copy_bandwidth() * 1e6;
+    }
+    return both;
+  }
   if (problem.has_rows()) {
     STITCH_ASSIGN(const graph::Graph product, kernel::without_rows(problem));
     STITCH_ASSIGN(const ContractionProblem alone, kernel::derive_contraction(product));

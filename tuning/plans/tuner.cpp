@@ -25,8 +25,26 @@ bool is_taken(const ProductKernels& kernels, const graph::Graph& call, ProductsB
          (by == ProductsBy::stream && !graph::are_matmuls(call));
 }
 
+/// What two products that are gates would take one after the other, the second with the first in its epilogue, µs.
+Result<double> us_of_both(const kernel::ContractionProblem& problem, ProductsBy by, const DeviceSpec& device) {
+  const graph::Graph& graph = *problem.graph;
+  const graph::Value first{problem.root, 0};
+  std::vector<graph::Value> read = {first};
+  for (const graph::NodeId parameter : graph.parameters()) read.push_back({parameter, 0});
+  STITCH_ASSIGN(const graph::Graph one, graph::part_of(graph, first));
+  STITCH_ASSIGN(const graph::Graph two, graph::subgraph(graph, read, {graph.results().begin(), graph.results().end()}));
+  double us = 0;
+  for (const graph::Graph* each : {&one, &two}) {
+    STITCH_ASSIGN(const ProductKernels kernels, product_kernels(*each, device, 1));
+    const bool taken = is_taken(kernels, *each, by, true);
+    us += taken ? kernels.best.front().predicted_us : kernels.rival_us + kernels.rest_us;
+  }
+  return us - device.dependent_saving_us();
+}
+
 /// What a product would take behind which another kernel combines rows, or makes several results, and that kernel, µs.
 Result<double> us_before_rows(const kernel::ContractionProblem& problem, ProductsBy by, const DeviceSpec& device) {
+  if (problem.other_right) return us_of_both(problem, by, device);
   STITCH_ASSIGN(const graph::Graph product, kernel::without_rows(problem));
   STITCH_ASSIGN(const ProductKernels kernels, product_kernels(product, device, 1));
   const bool taken = is_taken(kernels, product, by, false);

@@ -11,6 +11,7 @@
 namespace stitch::tuning {
 
 /// Library calls that one kernel of ours computes (product_groups.h); each writes one of the piece's values, in order.
+/// Of two that are gates (row_groups.h) the second one does.
 using MergedCalls = std::vector<const graph::LibraryCall*>;
 
 /// A library call and the fragment behind it, which one kernel of ours computes (row_groups.h).

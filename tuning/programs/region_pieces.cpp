@@ -5,6 +5,7 @@
 #include "graph/in_place.h"
 #include "tuning/programs/product_groups.h"
 #include "tuning/programs/row_groups.h"
+#include "tuning/programs/site_parts.h"
 
 namespace stitch::tuning {
 
@@ -57,21 +58,68 @@ RegionPieces::RegionPieces(const graph::Graph& graph, bool carried,
   merge_products(joined);
 }
 
-void RegionPieces::merge_rows(const std::function<bool(const graph::Graph&)>& own) {
-  std::vector<bool> gone(pieces_.size(), false);
-  for (RowGroup& group : group_rows(
-           graph_, pieces_, [&](Value value) { return memory_of(value); }, own)) {
-    RegionPiece& product = pieces_[group.product];
-    const RegionPiece& rows = pieces_[group.rows];
-    product.reads = std::move(group.reads);
-    product.writes = std::move(group.writes);
-    product.first = std::max(product.first, rows.first);
-    product.last = std::max(product.last, rows.last);
-    product.work = ProductAndRows{std::get<const graph::LibraryCall*>(product.work),
-                                  std::get<const graph::FragmentSite*>(rows.work)};
-    gone[group.rows] = true;
+std::vector<RegionPiece> RegionPieces::parted(const std::set<const graph::FragmentSite*>& kept) {
+  std::set<Value> products;
+  for (const RegionPiece& piece : pieces_) {
+    if (is_one_product(graph_, piece)) products.insert(piece.writes.begin(), piece.writes.end());
   }
-  drop(gone);
+  std::vector<RegionPiece> found;
+  for (const RegionPiece& piece : pieces_) {
+    const auto* const* site = std::get_if<const graph::FragmentSite*>(&piece.work);
+    const auto is_product = [&](Value value) { return products.contains(memory_of(value)); };
+    const auto is_slice = [&](NodeId id) { return graph_.node(id).op == Op::slice; };
+    const bool may_be_gates = site != nullptr && !kept.contains(*site) &&
+                              std::ranges::any_of(piece.reads, is_product) &&
+                              std::ranges::any_of((*site)->nodes, is_slice);
+    std::vector<graph::FragmentSite> parts;
+    if (may_be_gates) parts = parts_of(graph_, **site);
+    if (parts.size() < 2) {
+      found.push_back(piece);
+      continue;
+    }
+    for (graph::FragmentSite& part : parts) {
+      const graph::FragmentSite& own = parts_.emplace_back(std::move(part));
+      whole_.emplace(&own, *site);
+      found.push_back({own.arguments, own.results, &own, own.nodes.front(), own.nodes.back()});
+    }
+  }
+  return found;
+}
+
+void RegionPieces::merge_rows(const std::function<bool(const graph::Graph&)>& own) {
+  // A fragment is parted where every part has a product: what is left of another would be a kernel as before.
+  std::set<const graph::FragmentSite*> kept;
+  const auto memory = [&](Value value) { return memory_of(value); };
+  for (;;) {
+    std::vector<RegionPiece> pieces = parted(kept);
+    std::vector<RowGroup> groups = group_rows(graph_, pieces, memory, own);
+    std::vector<bool> gone(pieces.size(), false);
+    for (const RowGroup& group : groups) gone[group.rows] = true;
+    const std::size_t before = kept.size();
+    for (std::size_t p = 0; p < pieces.size(); ++p) {
+      const auto* const* site = std::get_if<const graph::FragmentSite*>(&pieces[p].work);
+      if (site != nullptr && !gone[p] && whole_.contains(*site)) kept.insert(whole_.at(*site));
+    }
+    if (kept.size() > before) continue;
+    pieces_ = std::move(pieces);
+    for (RowGroup& group : groups) take(group);
+    return drop(gone);
+  }
+}
+
+void RegionPieces::take(RowGroup& group) {
+  RegionPiece& product = pieces_[group.product];
+  const RegionPiece& rows = pieces_[group.rows];
+  product.reads = std::move(group.reads);
+  product.writes = std::move(group.writes);
+  product.first = std::max(product.first, rows.first);
+  product.last = std::max(product.last, rows.last);
+  const auto* call = std::get<const graph::LibraryCall*>(product.work);
+  if (const auto* const* site = std::get_if<const graph::FragmentSite*>(&rows.work)) {
+    product.work = ProductAndRows{call, *site};
+  } else {
+    product.work = MergedCalls{call, std::get<const graph::LibraryCall*>(rows.work)};
+  }
 }
 
 void RegionPieces::merge_products(const std::function<bool(const graph::Graph&)>& own) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <map>
 #include <set>
@@ -10,6 +11,7 @@
 #include "graph/cut.h"
 #include "graph/graph.h"
 #include "tuning/programs/region_piece.h"
+#include "tuning/programs/row_groups.h"
 
 namespace stitch::tuning {
 
@@ -43,8 +45,14 @@ class RegionPieces {
   void merge_rows(const std::function<bool(const graph::Graph&)>& own);
   void merge_products(const std::function<bool(const graph::Graph&)>& own);
   void drop(const std::vector<bool>& gone);
+  void take(RowGroup& group);
+  /// The pieces, with fragments behind products as the parts that no value connects, where these may be gates; but for
+  /// those that are to be kept.
+  std::vector<RegionPiece> parted(const std::set<const graph::FragmentSite*>& kept);
 
   std::vector<RegionPiece> pieces_;
+  std::deque<graph::FragmentSite> parts_;  ///< fragments that are parts of others, and which these are
+  std::map<const graph::FragmentSite*, const graph::FragmentSite*> whole_;
   std::set<graph::Value> made_;  ///< parameters, and what pieces write
 };
 

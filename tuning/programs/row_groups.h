@@ -8,18 +8,19 @@
 #include "tuning/programs/piece_dependencies.h"
 
 // Which fragments the kernel of a product computes, too: the norm of a residual stream behind the product that adds to
-// it (kernel/contraction/row_reductions.h).
+// it (kernel/contraction/row_reductions.h), the cell behind the product that is its gates; and which product that takes
+// another one as its gate (kernel/contraction/gated_contraction.h).
 
 namespace stitch::tuning {
 
-/// A library call and the fragment behind it, by the pieces' numbers.
+/// A library call and the fragment behind it, or the call that it is the gate of, by the pieces' numbers.
 struct RowGroup {
   std::size_t product = 0, rows = 0;
   /// What such a kernel reads, and writes: the product's result as well where others need it.
   std::vector<graph::Value> reads, writes;
 };
 
-/// Pairs of a library call and a fragment that reads what that writes and waits for nothing that others make of it.
+/// Pairs of a library call and what reads what that writes and waits for nothing that others make of it.
 /// `memory_of`: the value that is written where a value lies; `wanted`: whether such a pair's graph is to be one
 /// kernel.
 std::vector<RowGroup> group_rows(const graph::Graph& graph, std::span<const RegionPiece> pieces,
