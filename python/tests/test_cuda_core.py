@@ -100,8 +100,8 @@ class Interface:
     "What Numba's arrays have."
     def __init__(self, array, **changes):
         self.array = array
-        self.__cuda_array_interface__ = {"shape": array.shape, "typestr": array.dtype.str, "version": 3, "strides": None,
-                                         "data": (array.address, False), "stream": None, **changes}
+        self.__cuda_array_interface__ = {"shape": array.shape, "typestr": array.dtype.str, "version": 3,
+                                         "data": (array.address, False), "strides": None, "stream": None, **changes}
 
 on_stream = [Interface(inputs[0], stream=int(stream.handle)), Interface(inputs[1], strides=(384, 4))]
 plan.launch(on_stream, [Interface(array) for array in results], stream)
