@@ -15,20 +15,13 @@
 
 #include "client/cuda_executor.h"
 #include "python/native/arrays.h"
-#include "python/native/device_arrays.h"
+#include "python/native/device_array.h"
 #include "python/native/errors.h"
+#include "python/native/launch_arguments.h"
 
 namespace stitch::python {
 
 namespace nb = nanobind;
-
-DeviceArray::~DeviceArray() {
-  if (!memory) return;
-  const client::CurrentContext current(*context);
-  if (!current.status()) return;
-  const client::BesideCaptures beside(*context->driver);  // the interpreter frees it whenever it likes
-  memory.reset();
-}
 
 namespace {
 
