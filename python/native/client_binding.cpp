@@ -23,10 +23,10 @@
 #include "client/why.h"
 #include "graph/codec/codec.h"
 #include "python/native/arrays.h"
-#include "python/native/device_arrays.h"
 #include "python/native/device_kind.h"
 #include "python/native/errors.h"
 #include "python/native/fragment_binding.h"
+#include "python/native/launch_arguments.h"
 
 namespace stitch::python {
 

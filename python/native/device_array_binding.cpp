@@ -15,18 +15,13 @@
 
 #include "client/cuda_executor.h"
 #include "python/native/arrays.h"
-#include "python/native/device_arrays.h"
+#include "python/native/device_array.h"
 #include "python/native/errors.h"
+#include "python/native/launch_arguments.h"
 
 namespace stitch::python {
 
 namespace nb = nanobind;
-
-DeviceArray::~DeviceArray() {
-  if (!memory) return;
-  const client::CurrentContext current(*context);
-  if (current.status()) memory.reset();
-}
 
 namespace {
 
@@ -131,14 +126,14 @@ void synchronize(int ordinal, std::uint64_t stream) {
                                "cuStreamSynchronize"));
 }
 
-/// For DLPack: the array in words that every version of it has.
+/// For DLPack. Whoever takes it owes it nothing: the array has no work of its own under way.
 nb::object exported(nb::handle self) {
   const auto& array = nb::cast<const DeviceArray&>(self);
   if (array.is_read_only) throw nb::buffer_error("the array is read-only");
   const std::vector<std::size_t> shape(array.type.dims.begin(), array.type.dims.end());
   const nb::ndarray<> view(reinterpret_cast<void*>(array.address), shape.size(), shape.data(), self, nullptr,
                            dlpack_type(array.type.dtype), nb::device::cuda::value, array.ordinal);
-  return nb::cast(view).attr("__dlpack__")();
+  return nb::cast(view);  // of no framework: a capsule
 }
 
 }  // namespace

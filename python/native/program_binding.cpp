@@ -15,10 +15,10 @@
 #include "api/program_lock.h"
 #include "client/open_program.h"
 #include "python/native/arrays.h"
-#include "python/native/device_arrays.h"
 #include "python/native/device_kind.h"
 #include "python/native/errors.h"
 #include "python/native/fragment_binding.h"
+#include "python/native/launch_arguments.h"
 
 namespace stitch::python {
 

@@ -73,7 +73,7 @@ class Program:
         in memory of the device, managed or pinned, and not read-only if it is an output; or one-dimensional bytes of
         the port's size (a Buffer of cuda.core); or an address (an int), which nobody looks into. All start at multiples
         of 16 bytes. `stream`: a CUstream's handle, or what has `__cuda_stream__` or `cuda_stream`, such as
-        `torch.cuda.current_stream()` and cuda.core's streams and graph builders; whoever gives arrays by DLPack is told.
+        `torch.cuda.current_stream()` and cuda.core's streams and graph builders; who gives arrays by DLPack is told.
         Nothing is allocated or waited for, so that it may be captured into a CUDA graph; memory must stay until it has
         run, the program for as long as such graphs, and runs must be ordered on the device. Errors: Unsupported (the
         emulated device; a step that needs the host, which the message names), InvalidArgument (which names the port),

@@ -17,6 +17,7 @@ _NUMBERS = {
     "max_workspace_bytes": ("bytes", 0, (1 << 63) - 1),
     "device_id": ("GPUs", 0, 1023),
     "programs": ("programs", 1, 1 << 20),
+    "user_compute_stream": ("a stream's handle", 0, (1 << 64) - 1),
 }
 _TEXTS = {"server": "an address", "lock": "a file's path"}
 # What a file may say for all front ends; a table of a front end's name takes what that has.

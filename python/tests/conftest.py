@@ -57,12 +57,13 @@ def run_on_the_emulated_driver(script: str, folder, devices: str = "h100", argum
     if not (emulated / "libcuda.so.1").exists():
         pytest.skip("the emulated driver was not built")
     stitch.connect()
+    tests = pathlib.Path(__file__).parent  # for what scripts have in common
     report = folder / "emulated-driver.json"
     environment = {
         **os.environ,
         "JAX_PLATFORMS": "cpu",
         "LD_LIBRARY_PATH": str(emulated),
-        "PYTHONPATH": os.pathsep.join([str(pathlib.Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]),
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(tests), os.environ.get("PYTHONPATH")])),
         "STITCH_EMULATED_DEVICE": devices,
         "STITCH_EMULATED_QUIET": "1",
         "STITCH_EMULATED_REPORT": str(report),

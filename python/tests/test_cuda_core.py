@@ -5,8 +5,6 @@ from conftest import run_on_the_emulated_driver
 
 pytest.importorskip("cuda.core", reason="cuda.core is not installed")
 
-from stitch import _programs  # noqa: E402
-
 PLAN = r"""
 import json, sys
 import numpy, stitch
@@ -100,8 +98,8 @@ class Interface:
     "What Numba's arrays have."
     def __init__(self, array, **changes):
         self.array = array
-        self.__cuda_array_interface__ = {"shape": array.shape, "typestr": array.dtype.str, "version": 3, "strides": None,
-                                         "data": (array.address, False), "stream": None, **changes}
+        self.__cuda_array_interface__ = {"shape": array.shape, "typestr": array.dtype.str, "version": 3,
+                                         "data": (array.address, False), "strides": None, "stream": None, **changes}
 
 on_stream = [Interface(inputs[0], stream=int(stream.handle)), Interface(inputs[1], strides=(384, 4))]
 plan.launch(on_stream, [Interface(array) for array in results], stream)
@@ -172,6 +170,7 @@ GRAPHS = (
     PLAN
     + r"""
 import os, subprocess, tempfile
+from stitch import _programs
 
 # ---- a plan
 plan = stitch.plan(fragment(16), **options)
@@ -209,14 +208,15 @@ before = plan.info["id"]
 path = os.path.join(tempfile.mkdtemp(), "weighted.json")
 with open(path, "w") as file:
     json.dump(fragment(16), file)
-environment = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}
 # The emulated device's counts stand in for a measurement: another schedule of the kernel is found to be better.
-subprocess.run([sys.argv[2], "tune", path, "--db", sys.argv[3], "--device", "emulated:counts", "--target", "h100",
-                "--quiet"], env=environment, check=True, capture_output=True)
+del os.environ["LD_LIBRARY_PATH"]  # the compiler is the toolkit's own
+subprocess.run([_programs.find("stitch"), "tune", path, "--db", sys.argv[2], "--device", "emulated:counts", "--target",
+                "h100", "--quiet"], env=_programs.environment(), check=True, capture_output=True)
 
 def launch_swap_launch(builder):
     plan.launch(inputs, results, builder)
-    assert plan.check_for_update(60_000) and plan.info["swaps"] == 1 and plan.info["id"] != before, plan.info
+    assert plan.check_for_update(60_000), "the tuner promoted no other schedule"
+    assert plan.info["swaps"] == 1 and plan.info["id"] != before, plan.info
     plan.launch(inputs, [other, results[1]], builder)
 
 other = Array(numpy.zeros((16, 96), "float32"))
@@ -317,8 +317,7 @@ def test_plans_take_whatever_lies_on_the_gpu(folder):
 
 
 def test_captured_plans_stay_what_they_are(folder):
-    stitch = _programs.find("stitch")
-    run_on_the_emulated_driver(GRAPHS, folder, arguments=[stitch, folder / "cache" / "stitch.db"])
+    run_on_the_emulated_driver(GRAPHS, folder, arguments=[folder / "cache" / "stitch.db"])
 
 
 def test_programs_with_library_calls_are_captured(folder, tmp_path):

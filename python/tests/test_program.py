@@ -240,8 +240,6 @@ def test_a_lock_is_kept_to(program, tmp_path):
 def test_the_emulated_device_has_no_addresses(program):
     with pytest.raises(stitch.Unsupported, match="no addresses to launch with"):
         program.launch([16, 16, 16], [16, 16])
-    with pytest.raises(stitch.InvalidArgument, match="list has no address"):
-        program.launch([[1.0]] * 3, [16, 16])
 
 
 @pytest.mark.parametrize(

@@ -18,12 +18,6 @@ SOURCE = "StitchExecutionProvider"
 
 _OPERATOR, _DOMAIN = "EPContext", "com.microsoft"
 _MOST = (1 << 31) - 1  # bytes of a protobuf message
-# ONNX's numbers of element types (TensorProto.DataType).
-_NUMBERS = {
-    "f32": 1, "u8": 2, "s8": 3, "u16": 4, "s16": 5, "s32": 6, "s64": 7, "pred": 9, "f16": 10, "f64": 11, "u32": 12,
-    "u64": 13, "bf16": 16, "f8e4m3": 17, "f8e5m2": 19,
-}  # fmt: skip
-_OURS = {number: ours for ours, number in _NUMBERS.items()}
 
 
 @dataclasses.dataclass
@@ -123,7 +117,11 @@ def _tensors(held: dict, file: str) -> tuple[list, bytes]:
     tensors, outside = [], []
     place = 0
     for name, array in held.items():
-        head = [(1, [int(extent) for extent in array.shape]), (2, _NUMBERS[_types.ours_of_array(array)]), (8, name)]
+        head = [
+            (1, [int(extent) for extent in array.shape]),
+            (2, _types.NUMBERS[_types.ours_of_array(array)]),
+            (8, name),
+        ]
         data = numpy.ascontiguousarray(array).tobytes()
         if not file:
             tensors.append(_protobuf.message(*head, (9, data)))
@@ -147,10 +145,10 @@ def _text(name: str, value) -> bytes:
 def _value(name: str, of, port) -> bytes:
     """An input or output; one that the program does not read as it was declared."""
     if of is not None:
-        number, shape = _NUMBERS[of.dtype], list(of.shape)
+        number, shape = _types.NUMBERS[of.dtype], list(of.shape)
     else:
         _, element, declared = port
-        number, shape = _NUMBERS[_types._TYPES[element][1]], list(declared or [])
+        number, shape = _types.NUMBERS[_types._TYPES[element][1]], list(declared or [])
     dims = [_protobuf.message((1, extent) if isinstance(extent, int) else (2, extent)) for extent in shape]
     tensor = _protobuf.message((1, number), (2, _protobuf.message((1, dims))))
     return _protobuf.message((1, name), (2, _protobuf.message((1, tensor))))
@@ -183,7 +181,7 @@ def read(data: bytes, beside) -> Context | None:
 
 def _initializer(tensor: dict, beside) -> tuple[str, numpy.ndarray]:
     name = _protobuf.text(tensor[8])
-    ours = _OURS.get(tensor[2][-1] if tensor[2] else 0)
+    ours = _types.OURS_OF_NUMBER.get(tensor[2][-1] if tensor[2] else 0)
     if ours is None or not (tensor[9] or tensor[13]):
         raise InvalidGraph(f"initializer '{name}': no bytes of a type that is read here")
     shape, dtype = tuple(_protobuf.numbers(tensor[1])), _types.numpy_of(ours)

@@ -11,6 +11,7 @@ import numpy
 from .. import _native, _plan, _program, _trace, errors
 from . import _context, _types
 from ._errors import InvalidArgument, InvalidGraph, NoSuchFile, translated
+from ._values import DeviceTensor, on_host
 
 # What the importer says of an operator whose input it has to know (a shape, an axis, a limit, a scale).
 _UNKNOWN = "must be known when the model is read"
@@ -26,17 +27,44 @@ def unknown_only(fragment) -> bool:
 
 
 class Prepared:
-    """A program for one set of shapes, with the weights that it takes besides the feeds."""
+    """A program for one set of shapes, with the weights that it takes besides the feeds.
 
-    def __init__(self, program: _program.Program, names: list[str], weights: dict):
+    `device_id`: of the GPU that it is enqueued on, where weights are from now on; None where it runs on the host's
+    memory (the emulated device; a program with a step that needs the host).
+    """
+
+    def __init__(self, program: _program.Program, names: list[str], weights: dict, device_id: int | None = None):
         self.program = program
         self.arrays = [weights.get(i) for i in range(len(names))]
         self.names = names
+        self.device_id = device_id
+        if device_id is not None:
+            self._held = [a if a is None else DeviceTensor.copy_of(a, device_id) for a in self.arrays]
 
-    def run(self, feeds: dict) -> list:
-        arrays = [feeds[name] if held is None else held for name, held in zip(self.names, self.arrays, strict=True)]
-        results = self.program.run(*arrays)
-        return list(results) if isinstance(results, tuple) else [results]
+    def launch(self, feeds: dict, results: list, stream: int) -> None:
+        """Enqueues it with tensors of the GPU. Nothing is allocated, loaded or waited for."""
+        held = zip(self.names, self._held, strict=True)
+        tensors = [(feeds[name] if weight is None else weight).native for name, weight in held]
+        with translated():
+            self.program.launch(tensors, [result.native for result in results], stream)
+
+    def run(self, feeds: dict, stream: int) -> list:
+        """From tensors of host or GPU to arrays of the host."""
+        if self.device_id is None:
+            held = zip(self.names, self.arrays, strict=True)
+            results = self.program.run(*[on_host(feeds[name]) if weight is None else weight for name, weight in held])
+            return list(results) if isinstance(results, tuple) else [results]
+        results = [DeviceTensor.empty(port.dtype, port.shape, self.device_id) for port in self.program.outputs]
+        self.launch({name: self.on_device(array) for name, array in feeds.items()}, results, stream)
+        self.synchronize(stream)
+        return [result.numpy() for result in results]
+
+    def on_device(self, array) -> DeviceTensor:
+        return array if isinstance(array, DeviceTensor) else DeviceTensor.copy_of(array, self.device_id)
+
+    def synchronize(self, stream: int) -> None:
+        with translated():
+            _native.synchronize(self.device_id, stream)
 
 
 class Model:
@@ -46,6 +74,7 @@ class Model:
         self._data = data
         self._folder = folder
         self._options = options
+        self.device = options.device
         self._constraints = constraints  # on results, as of stitch.program
         self._initializers = initializers
         self._level = 0  # of _KNOWN: which inputs' values the graph needs
@@ -161,7 +190,7 @@ class Model:
                         f"{list(found.shape)}"
                     )
                 weights[i] = _plan._dense(found)
-        return Prepared(program, list(context.names), weights)
+        return self._prepared_of(program, list(context.names), weights)
 
     def _fixed(self, extents: dict) -> dict:
         """Of given extents those of dimensions that the inputs have, in the order of `extents_of`."""
@@ -188,6 +217,10 @@ class Model:
         _program.check_workspace(program, self._options.max_workspace_bytes)
         return program
 
+    def _prepared_of(self, program: _program.Program, names: list[str], weights: dict) -> Prepared:
+        on_gpu = self._options.device == "cuda" and program.info["can_launch"]
+        return Prepared(program, names, weights, self._options.device_id if on_gpu else None)
+
     def prepare(self, fragment) -> Prepared:
         options = self._options
         with translated():
@@ -202,7 +235,7 @@ class Model:
                 constraints=self._constraints,
             )
             program = self._open(document)
-        return Prepared(program, list(fragment.parameter_names), self._weights(fragment))
+        return self._prepared_of(program, list(fragment.parameter_names), self._weights(fragment))
 
     def _weights(self, fragment) -> dict:
         """The contents of parameters that are initializers, by position."""

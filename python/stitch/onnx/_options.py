@@ -209,6 +209,8 @@ class ProviderOptions:
     """Where kernels run: "emulated", on the host's memory; "cuda": on a GPU, with copies to and from it."""
     device_id: int = 0
     """Of several GPUs."""
+    user_compute_stream: int = 0
+    """With "cuda": the handle of the CUstream that runs are enqueued on (also its digits); 0: the default one."""
     deadline_ms: int = 60_000
     """How long a session, or the first run with new shapes, waits for plans."""
     improve: bool = True

@@ -17,7 +17,7 @@ from .._settings import nearest
 from ._errors import EPFail, Fail, InvalidArgument, NoSuchFile, NotImplemented
 from ._model import _UNKNOWN, Model
 from ._options import RunOptions, SessionOptions
-from ._values import IOBinding, OrtValue
+from ._values import DeviceTensor, IOBinding, OrtValue, check_fit, on_host
 
 log = logging.getLogger("stitch.onnx")
 
@@ -95,6 +95,7 @@ class InferenceSession:
         self._model = Model(data, folder, options, self._sess_options._initializers, constraints)
         self._inputs = [_node(port) for port in self._model.ports["inputs"]]
         self._outputs = [_node(port) for port in self._model.ports["outputs"]]
+        self._stream = options.user_compute_stream
         self._path_or_bytes = path_or_bytes
         self._theirs = None
         self._events: list = []
@@ -229,11 +230,7 @@ class InferenceSession:
         `input_feed`: arrays, or OrtValues, by name. Errors: ValueError (an input without a feed), InvalidArgument (a
         name, shape or type that the model has not), NotImplemented, RuntimeException (a kernel faulted).
         """
-        if run_options is not None:
-            if not isinstance(run_options, RunOptions):
-                raise TypeError(f"run_options is a stitch.onnx.RunOptions, not {type(run_options).__name__}")
-            if run_options.terminate:
-                raise Fail("Exiting due to terminate flag being set to true.")
+        _check_run(run_options)
         feeds = self._checked(input_feed)
         wanted = [output.name for output in self._outputs]
         for name in output_names or []:
@@ -254,8 +251,8 @@ class InferenceSession:
                     if self._theirs is None:
                         self._fall_back(error)
             else:
-                return prepared.run(feeds)
-        return self._theirs.run(None, feeds)
+                return prepared.run(feeds, self._stream)
+        return self._theirs.run(None, {name: on_host(array) for name, array in feeds.items()})
 
     def _checked(self, input_feed) -> dict:
         names = [port.name for port in self._inputs]
@@ -280,6 +277,58 @@ class InferenceSession:
 
     def run_with_iobinding(self, iobinding: IOBinding, run_options=None) -> None:
         iobinding._run(run_options)
+
+    def _run_on_device(self, binding: IOBinding, run_options) -> bool:
+        """Runs what is bound where a GPU has it; False, and nothing done, where the model runs on the host's memory."""
+        _check_run(run_options)
+        if self._theirs is not None or self._model.device != "cuda":
+            return False
+        feeds = self._checked(binding._inputs)
+        try:
+            prepared = self._model.prepared(feeds)
+        except NotImplemented:  # which `run` looks after
+            return False
+        if prepared.device_id is None:
+            return False
+        ports = {node.name: port for node, port in zip(self._outputs, prepared.program.outputs, strict=True)}
+        for name in binding._outputs:
+            if name not in ports:
+                raise InvalidArgument(f"Invalid output name:{name}{nearest(name, ports)}")
+        began = time.perf_counter_ns()
+        copies = []  # of results that are wanted on the host
+        results = {}
+        for name, port in ports.items():
+            bound = binding._outputs.get(name)
+            if isinstance(bound, int):
+                bound = binding._device_result(name, port, bound)
+            if isinstance(bound, OrtValue):
+                check_fit(name, bound, _types.text_of(port.dtype), port.shape)
+            if isinstance(bound, OrtValue) and isinstance(bound._array, DeviceTensor):
+                results[name] = bound
+            else:
+                results[name] = binding._device_result(name, port, prepared.device_id)
+                if name in binding._outputs:
+                    copies.append((name, bound))
+        feeds = {name: prepared.on_device(array) for name, array in feeds.items()}
+        prepared.launch(feeds, [results[name]._array for name in ports], self._stream)
+        waits = run_options is None or run_options._entries.get("disable_synchronize_execution_providers", "0") != "1"
+        if waits or copies:
+            prepared.synchronize(self._stream)
+        for name, bound in copies:
+            array = results[name].numpy()
+            if bound is not None:
+                bound.update_inplace(array)
+            results[name] = bound if bound is not None else OrtValue(array)
+        binding._results = [results[name] for name in binding._outputs]
+        if self._sess_options.enable_profiling:
+            self._record("model_run", began)
+        return True
+
+    def _synchronize(self) -> None:
+        """Waits for the stream that runs are enqueued on."""
+        prepared = self._model.latest()
+        if prepared is not None and prepared.device_id is not None:
+            prepared.synchronize(self._stream)
 
     def info(self) -> dict | None:
         """What the program used last is (`stitch.Program.info`); None before the first, or where onnxruntime runs."""
@@ -342,10 +391,18 @@ def _providers(providers, options) -> tuple[list[str], dict]:
     return names, chosen
 
 
-def _array_of(port: NodeArg, value) -> numpy.ndarray:
+def _check_run(run_options) -> None:
+    if run_options is not None:
+        if not isinstance(run_options, RunOptions):
+            raise TypeError(f"run_options is a stitch.onnx.RunOptions, not {type(run_options).__name__}")
+        if run_options.terminate:
+            raise Fail("Exiting due to terminate flag being set to true.")
+
+
+def _array_of(port: NodeArg, value) -> numpy.ndarray | DeviceTensor:
     if isinstance(value, OrtValue):
-        value = value.numpy()
-    if not isinstance(value, numpy.ndarray):
+        value = value._array
+    if not isinstance(value, (numpy.ndarray, DeviceTensor)):
         element = port.type[len("tensor(") : -1]
         ours = {theirs: ours for theirs, ours in _types._TYPES.values()}.get(element)
         if hasattr(value, "__dlpack__"):

@@ -2,6 +2,8 @@
 
 import numpy
 
+from ._errors import InvalidArgument
+
 # ONNX -> (onnxruntime, ours); where ours is None nothing here has the type.
 _TYPES = {
     "FLOAT": ("float", "f32"),
@@ -46,6 +48,12 @@ _NUMPY = {
     "uint64": "u64",
     "bool": "pred",
 }
+# ONNX's numbers of element types (TensorProto.DataType).
+NUMBERS = {
+    "f32": 1, "u8": 2, "s8": 3, "u16": 4, "s16": 5, "s32": 6, "s64": 7, "pred": 9, "f16": 10, "f64": 11, "u32": 12,
+    "u64": 13, "bf16": 16, "f8e4m3": 17, "f8e5m2": 19,
+}  # fmt: skip
+OURS_OF_NUMBER = {number: ours for ours, number in NUMBERS.items()}
 _TO_NUMPY = {ours: name for name, ours in _NUMPY.items()}
 
 
@@ -56,11 +64,23 @@ def type_text(kind: str, element: str) -> str:
     return f"tensor({_TYPES.get(element, (element.lower(), None))[0]})"
 
 
-def ours_of_array(array: numpy.ndarray) -> str | None:
+def ours_of_array(array) -> str | None:
     return _NUMPY.get(array.dtype.name)
 
 
-def text_of_array(array: numpy.ndarray) -> str:
+def ours_of_type(dtype: numpy.dtype) -> str:
+    """Errors: InvalidArgument for a type that nothing here has."""
+    if dtype.name not in _NUMPY:
+        raise InvalidArgument(f"element type {dtype.name} is none that is handled")
+    return _NUMPY[dtype.name]
+
+
+def text_of(ours: str) -> str:
+    """ "tensor(float)" of "f32" """
+    return f"tensor({_OURS[ours]})"
+
+
+def text_of_array(array) -> str:
     """ "tensor(float)" """
     ours = ours_of_array(array)
     return f"tensor({_OURS[ours] if ours else array.dtype.name})"

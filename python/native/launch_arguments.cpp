@@ -1,4 +1,4 @@
-#include "python/native/device_arrays.h"
+#include "python/native/launch_arguments.h"
 
 #include <nanobind/stl/string.h>
 
@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "python/native/arrays.h"
-#include "python/native/device_array_binding.h"
+#include "python/native/device_array.h"
 #include "python/native/errors.h"
 
 namespace stitch::python {
