@@ -10,7 +10,8 @@ torch = pytest.importorskip("torch")
 from test_torch import EMULATED, Block, Mlp, fresh  # noqa: E402, F401
 
 import stitch.torch  # noqa: E402
-from stitch.torch import _rows, _runtime, _shapes  # noqa: E402
+from stitch.torch import _rows, _runtime  # noqa: E402
+from stitch.torch._buckets import LAUNCH_BYTES, Buckets  # noqa: E402
 
 
 def compiled(function, **options):
@@ -74,18 +75,61 @@ def test_more_extents_than_plans_are_allowed_stay_with_pytorch_and_it_is_said_on
     assert [entry["count"] for entry in stitch.torch.report()["failed"]] == [2]
 
 
-@pytest.mark.parametrize("extent", [1, 2, 3, 5, 8, 100, 1000, 8191, 8192])
-@pytest.mark.parametrize("steps", [1, 4, 8])
-def test_a_bucket_has_room_and_little_more(extent, steps):
-    bucket = _shapes.bucket_of(extent, steps)
-    assert extent <= bucket < extent * (1 + 1 / steps) + 1
-    assert _shapes.bucket_of(bucket, steps) == bucket
+@pytest.mark.parametrize("largest", [1, 2, 7, 100, 5000, 8192])
+@pytest.mark.parametrize("most", [1, 2, 3, 4, 16, 64, 1024])
+@pytest.mark.parametrize("row_bytes", [1, 4096, 64_000, 1 << 22])
+def test_all_extents_have_room_in_as_many_buckets_as_are_allowed(row_bytes, most, largest):
+    of = Buckets(row_bytes, largest, most)
+    found = {extent: of(extent) for extent in range(1, largest + 1)}
+    assert all(extent <= bucket <= largest for extent, bucket in found.items())
+    assert len(set(found.values())) <= most
+    assert all(of(bucket) == bucket for bucket in found.values()), "a bucket is its own"
+    assert list(found.values()) == sorted(found.values())
 
 
-def test_buckets_are_as_fine_as_the_number_of_plans_allows():
-    assert [_shapes.steps_for(8192, most) for most in (8, 16, 32, 64, 128)] == [1, 1, 2, 4, 8]
-    assert _shapes.steps_for(None, 1000) == 1
-    assert len({_shapes.bucket_of(extent, 1) for extent in range(1, 8193)}) == 14
+@pytest.mark.parametrize("row_bytes", [4096, 16_384, 64_000])
+def test_sixty_four_plans_are_a_tenth_from_every_extents_own(row_bytes):
+    """Where a plan takes a launch and its bytes, on any GPU whose launches are worth that many or more."""
+    of = Buckets(row_bytes, 8192, 64)
+    for launch in (LAUNCH_BYTES, 9 * LAUNCH_BYTES):
+        times = [(launch + of(s) * row_bytes) / (launch + s * row_bytes) for s in range(1, 8193)]
+        assert max(times) < 1.13, "and alignment to a thirty-second"
+        assert sum(times) / len(times) < 1.06
+
+
+def test_without_a_largest_extent_buckets_are_powers_of_two():
+    of = Buckets(16_384, None, 16)
+    assert [of(extent) for extent in (1, 2, 5, 16, 17, 64, 65, 1000, 1025, 100_000)] == [
+        1, 4, 16, 16, 64, 64, 128, 1024, 2048, 131_072,
+    ]  # fmt: skip
+
+
+def test_which_plan_runs_depends_on_the_extent_and_not_on_what_came_before(monkeypatch):
+    """And extents of one bucket ask for one plan, whichever of them the graph was traced with."""
+    ran = []
+    monkeypatch.setattr(
+        _runtime, "_run_on_host", lambda slot, *given, own=_runtime._run_on_host: ran.append(slot) or own(slot, *given)
+    )
+
+    def plans_by_extent(order) -> dict:
+        torch._dynamo.reset()
+        before, found = plans(), {}
+        inside = torch.compile(lambda x: x.softmax(-1) * 1.25, backend="stitch", options={**EMULATED, "buckets": 6})
+        for rows in order:
+            x = torch.randn(rows, 32)
+            torch._dynamo.mark_dynamic(x, 0, max=128)
+            torch.testing.assert_close(inside(x), x.softmax(-1) * 1.25)
+            assert stitch.torch.wait(120)
+            ran.clear()
+            torch.testing.assert_close(inside(x), x.softmax(-1) * 1.25)
+            assert len(set(ran)) == 1, "one plan, though it may run twice"
+            found[rows] = ran[0].plan.info["id"]
+        assert plans() - before in (0, len(set(found.values()))), "the second order finds those of the first"
+        return found
+
+    first = plans_by_extent((9, 100, 33, 64, 128, 2))
+    assert plans_by_extent((128, 2, 64, 33, 100, 9)) == first
+    assert len(set(first.values())) < len(first), "some share a plan"
 
 
 ROWS = {
@@ -122,6 +166,55 @@ def test_what_is_by_rows_runs_in_the_plan_of_its_bucket(name, monkeypatch):
     assert bool(padded) == by_rows
     report = stitch.torch.report()
     assert report["failed"] == [] and report["kernel_calls"] > 0 and report["eager_calls"] == 0, report
+
+
+LEADING = {
+    "rows of whole vectors": lambda x, y: (x.softmax(-1) * y)[:, :4].clone(),
+    "rows that end anywhere": lambda x, y: x[:, :3].exp().softmax(-1),
+    "a number of each": lambda x, y: (x.exp().sum(-1), y.exp()),
+    "groups of rows": lambda x, y: (x * 2).view(-1, 2).tanh(),
+    "the same for all rows": lambda x, y: (x + y, y.cos()),
+    "an axis of one before them": lambda x, y: (x[None] * y).exp().sum(-1),
+}
+
+
+@pytest.mark.parametrize("name", LEADING)
+def test_rows_that_are_outermost_are_taken_in_two_parts_and_nothing_is_copied(name, monkeypatch):
+    def refused(*given):
+        raise AssertionError("rows were appended")
+
+    monkeypatch.setattr(_rows, "padded", refused)
+    runs = []
+    monkeypatch.setattr(
+        _runtime, "_run_on_host", lambda slot, *given, own=_runtime._run_on_host: runs.append(slot) or own(slot, *given)
+    )
+    inside = torch.compile(LEADING[name], backend="stitch", options={**EMULATED, "buckets": 8})
+    for rows in (21, 64, 31):
+        x, y = torch.randn(rows, 8), torch.randn(8)
+        torch._dynamo.mark_dynamic(x, 0, max=64)
+        inside(x, y)
+        assert stitch.torch.wait(120)
+        stitch.torch.reset()
+        runs.clear()
+        torch.testing.assert_close(inside(x, y), LEADING[name](x, y), check_stride=True)
+        report = stitch.torch.report()
+        assert report["failed"] == [] and report["kernel_calls"] > 0 and report["eager_calls"] == 0, report
+        assert len(runs) == (1 if rows == 64 else 2) * report["kernel_calls"], "64 are a bucket's own"
+
+
+def test_what_is_written_over_is_not_computed_twice():
+    def function(x):
+        return x.mul_(1.5).add_(1)
+
+    inside = compiled(function, buckets=8)
+    for rows in (21, 40, 21):
+        x = torch.randn(rows, 8)
+        expected = function(x.clone())
+        inside(x.clone())
+        assert stitch.torch.wait(120)
+        torch.testing.assert_close(inside(x), expected)
+        torch.testing.assert_close(x, expected)
+    assert stitch.torch.report()["failed"] == []
 
 
 def test_extents_that_are_computed_and_numbers_made_of_them():

@@ -254,6 +254,34 @@ def axes_of(graph: torch.fx.Graph, symbol) -> tuple[list, list] | None:
     return None
 
 
+def _tensors(graph: torch.fx.Graph) -> list:
+    """A piece's inputs and results, as axes_of has their axes."""
+    inputs = [n.meta["val"] for n in graph.nodes if n.op == "placeholder" and isinstance(n.meta["val"], torch.Tensor)]
+    output = next(node for node in graph.nodes if node.op == "output").args[0]
+    return inputs + [node.meta["val"] for node in (output if isinstance(output, (list, tuple)) else [output])]
+
+
+def row_bytes(graph: torch.fx.Graph, axes: tuple[list, list]) -> int:
+    """What one more of s is to read and write; the same whatever extent the piece was traced with."""
+    total = 0
+    for value, axis in zip(_tensors(graph), [*axes[0], *axes[1]], strict=True):
+        if axis is not None:
+            extent = _shapes.number(value.shape[axis.dim]) // (axis.outer * axis.inner)
+            total += _shapes.bytes_of(value) // max(1, extent)
+    return total
+
+
+def lead(graph: torch.fx.Graph, axes: tuple[list, list]) -> bool:
+    """Whether s is outermost in all memory: some of its rows are then a part of every tensor, which is dense itself."""
+    pairs = zip(_tensors(graph), [*axes[0], *axes[1]], strict=True)
+    return all(axis is None or axis.outer * _product(value.shape[: axis.dim]) == 1 for value, axis in pairs)
+
+
+def part(tensor: torch.Tensor, axis: Axis, begin: int, count: int) -> torch.Tensor:
+    """A view of rows where s is outermost."""
+    return tensor.narrow(axis.dim, begin * axis.inner, count * axis.inner)
+
+
 def _grouped(shape, axis: Axis, extent: int) -> tuple:
     before, after = math.prod(shape[: axis.dim]), math.prod(shape[axis.dim + 1 :])
     return before * axis.outer, extent, axis.inner * after

@@ -13,7 +13,7 @@ import weakref
 import torch
 
 from .. import _native, _server, _trace, _tuning, errors
-from . import _artifacts, _document, _inductor, _locks, _memory, _partition, _report, _rows, _shapes
+from . import _artifacts, _buckets, _document, _inductor, _locks, _memory, _partition, _report, _rows, _shapes
 
 _FETCH_MS = 60_000
 _ATTEMPTS = 10
@@ -298,7 +298,11 @@ def _dense(tensor: torch.Tensor) -> torch.Tensor:
         tensor = tensor.resolve_neg()
     if not tensor.is_contiguous():
         tensor = tensor.contiguous()
-    return tensor if _memory.address(tensor) % _native.buffer_alignment == 0 else tensor.clone()
+    return tensor if _is_aligned(tensor) else tensor.clone()
+
+
+def _is_aligned(tensor: torch.Tensor) -> bool:
+    return _memory.address(tensor) % _native.buffer_alignment == 0
 
 
 class cuda:  # noqa: N801: it stands for torch.cuda
@@ -350,10 +354,11 @@ class _Kernels:
     """What a piece runs in our kernels where all its extents are known: a plan, and what is made of its results.
 
     `rows`: where the plan is for more rows than there are, the axes of inputs and results, the extent and the bucket's.
+    `parts`: the same where it is for fewer, and runs for the first rows and for the last ones.
     """
 
-    def __init__(self, slot: Slot, results: list, rows: tuple | None = None):
-        self.slot, self.rows = slot, rows
+    def __init__(self, slot: Slot, results: list, rows: tuple | None = None, parts: tuple | None = None):
+        self.slot, self.rows, self.parts = slot, rows, parts
         self.results = [(shape, dtype, stride, stride == _dense_strides(shape)) for shape, dtype, stride in results]
         self.made = [(shape, dtype) for shape, dtype, *_ in self.results]
         self.as_made = rows is None and all(dense for *_, dense in self.results)
@@ -367,6 +372,24 @@ class _Kernels:
         axes, _, extent, bucket = self.rows
         pairs = zip(inputs, axes, strict=True)
         return [x if axis is None else _dense(_rows.padded(x, axis, extent, bucket)) for x, axis in pairs]
+
+    def run_parts(self, run, inputs: list, outputs: list, device: torch.device) -> None:
+        """Rows in the middle are computed twice, to the same result."""
+        axes, of_results, extent, count = self.parts
+        for begin in (0, extent - count):
+            given = [
+                x if axis is None else _dense(_rows.part(x, axis, begin, count))
+                for x, axis in zip(inputs, axes, strict=True)
+            ]
+            wanted = [
+                y if axis is None else _rows.part(y, axis, begin, count)
+                for y, axis in zip(outputs, of_results, strict=True)
+            ]
+            made = [y if _is_aligned(y) else torch.empty_like(y) for y in wanted]
+            run(self.slot, given, made, device)
+            for y, part in zip(wanted, made, strict=True):
+                if y is not part:
+                    y.copy_(part)
 
     def finished(self, outputs: list) -> list:
         """With the strides that PyTorch traced: views of it downstream count on them."""
@@ -480,7 +503,10 @@ class Piece(torch.nn.Module):
                 over[i] if i in over else empty(shape, dtype=dtype, device=self._device)
                 for i, (shape, dtype) in enumerate(kernels.made)
             ]
-            run(slot, inputs, outputs, self._device)
+            if kernels.parts is None:
+                run(slot, inputs, outputs, self._device)
+            else:
+                kernels.run_parts(run, inputs, outputs, self._device)
             if not kernels.as_made:
                 outputs = kernels.finished(outputs)
         except torch.OutOfMemoryError:
@@ -495,7 +521,8 @@ class Piece(torch.nn.Module):
             return self._run_elsewhere(arguments)
         if not slot.recorded:
             slot.record()
-        _report.ran(slot.launches, slot.bytes)
+        times = 1 if kernels.parts is None else 2
+        _report.ran(times * slot.launches, times * slot.bytes)
         return outputs[0] if self._single else tuple(outputs)
 
     def _give_up(self, error: Exception) -> None:
@@ -531,7 +558,9 @@ class _Choice:
     """Which plan a piece runs whose extents change from call to call.
 
     Extents have plans of their own, of which there are no more than the option `buckets` says. Where the piece treats
-    rows by themselves, an extent is rounded up to a bucket's, which depends on it alone, and rows are appended.
+    rows by themselves, the plan is a bucket's, which depends on the extent alone. If rows are outermost in all memory,
+    it is the bucket of half of them, and runs twice; else, and where inputs are written over, rows are appended up to
+    the bucket of all.
     """
 
     _REMEMBERED = 4096
@@ -539,11 +568,15 @@ class _Choice:
     def __init__(self, piece: Piece, atoms: set):
         self._piece, self._most = piece, piece._settings.buckets
         self._plans, self._known = {}, {}
-        self._axes, self._extent, self._steps = None, None, 1
+        self._axes, self._extent, self._bucket_of, self._lead = None, None, None, False
         if len(atoms) == 1:
             (self._extent,) = atoms
             self._axes = _rows.axes_of(piece.operators.graph, self._extent)
-            self._steps = _shapes.steps_for(_shapes.largest_of(self._extent, piece._traced), self._most)
+        if self._axes is not None:
+            of_a_row = _rows.row_bytes(piece.operators.graph, self._axes)
+            largest = _shapes.largest_of(self._extent, piece._traced)
+            self._bucket_of = _buckets.Buckets(of_a_row, largest, self._most)
+            self._lead = not piece._updates and _rows.lead(piece.operators.graph, self._axes)
 
     def __call__(self, arguments) -> _Kernels | None:
         shapes = tuple([a.shape if isinstance(a, torch.Tensor) else a for a in arguments])
@@ -571,17 +604,19 @@ class _Choice:
         return None
 
     def _kernels_for(self, extents: _shapes.Extents) -> _Kernels:
-        wanted, rows = extents, None
+        wanted, rows, parts = extents, None, None
         if self._axes is not None and (extent := extents.get(self._extent, 0)) > 0:
-            bucket = _shapes.bucket_of(extent, self._steps)
-            if bucket != extent:
+            bucket, half = self._bucket_of(extent), self._bucket_of(-(-extent // 2))
+            if bucket != extent and self._lead and half < extent:
+                wanted, parts = {self._extent: half}, (*self._axes, extent, half)
+            elif bucket != extent:
                 wanted, rows = {self._extent: bucket}, (*self._axes, extent, bucket)
         key = tuple(sorted((str(atom), value) for atom, value in wanted.items()))
         if key not in self._plans:
             if len(self._plans) >= self._most:
                 raise _shapes.Cannot(f"plans for {self._most} extents, as many as the option buckets allows")
             self._plans[key] = self._piece._slot_for(wanted)
-        return _Kernels(self._plans[key], self._piece._results_with(extents), rows)
+        return _Kernels(self._plans[key], self._piece._results_with(extents), rows, parts)
 
 
 def _in_child() -> None:

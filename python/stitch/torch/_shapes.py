@@ -126,9 +126,6 @@ def _solved(atom: sympy.Expr, found: Extents) -> tuple | None:
     return unknown[0], found[atom] // math.prod(found[factor] for factor in atom.args if factor in found)
 
 
-_STEPS = (8, 4, 2, 1)
-
-
 def largest_of(atom: sympy.Expr, traced: list) -> int | None:
     """The most that an extent may be (torch._dynamo.mark_dynamic(max=)); None where nobody said it."""
     for value in traced:
@@ -138,26 +135,3 @@ def largest_of(atom: sympy.Expr, traced: list) -> int | None:
                 known = atom.is_Symbol and uppers[0] < 1 << 31
                 return int(uppers[0]) if known else None
     return None
-
-
-def steps_for(largest: int | None, most: int) -> int:
-    """How many buckets an octave has: as many as `most` plans allow for all extents to the largest; 1 (powers of two)
-    where they do not suffice or nobody knows the largest."""
-    if largest is None:
-        return 1
-    return next((steps for steps in _STEPS if len(_buckets(largest, steps)) <= most), 1)
-
-
-def bucket_of(extent: int, steps: int) -> int:
-    """The least extent of the buckets that has room; it depends on nothing else."""
-    octave = 1 << max(0, (extent - 1).bit_length() - 1)  # the power of two below
-    step = max(1, octave // steps)
-    return -(-extent // step) * step
-
-
-def _buckets(largest: int, steps: int) -> set:
-    found, extent = set(), 1
-    while extent <= largest:
-        found.add(bucket := bucket_of(extent, steps))
-        extent = bucket + 1
-    return found
