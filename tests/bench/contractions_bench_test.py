@@ -1,5 +1,6 @@
 """bench/contractions: the problems, NVIDIA's answers as they are kept, and how ours are compared with them; no package, no
 stitch."""
+import itertools
 import json
 import math
 import pathlib
@@ -86,6 +87,86 @@ class Answers(unittest.TestCase):
         for left, right, name in (("plain", "turned", "TN"), ("plain", "plain", "TT"), ("turned", "plain", "NT"),
                                   ("turned", "turned", "NN")):
             self.assertEqual(nvidia.layout_of({"left": left, "right": right}), name + "_ROW_MAJOR")
+
+
+def ours_walks(rows, columns, group):
+    """Tiles (row, column) in the order of our blocks: `group` rows of tiles together, column by column
+    (codegen/contraction/contraction_text)."""
+    for band in range(0, rows, group):
+        for column in range(columns):
+            for row in range(band, min(band + group, rows)):
+                yield row, column
+
+
+def theirs_walk(tiles_m, tiles_n, swizzle, order):
+    """Tiles (m, n) as nvMatmulHeuristics.h has them: by ctaOrder 0 N lies along the grid's x, by 1 M; the swizzle folds so
+    many of the other one in."""
+    along, other = (tiles_n, tiles_m) if order == 0 else (tiles_m, tiles_n)
+    for band in range(0, other, swizzle):
+        for x in range(along):
+            for y in range(band, min(band + swizzle, other)):
+                yield (y, x) if order == 0 else (x, y)
+
+
+class Tiles(unittest.TestCase):
+    """A tile of ours and the same tile of theirs mean the same."""
+
+    @staticmethod
+    def space():
+        edges, depths = (16, 32, 64, 128, 256), (16, 32, 64)
+        for rows, columns, depth in itertools.product(edges, edges, depths):
+            for down, across, stages, split, group in itertools.product((1, 2, 4), (1, 2, 4), (1, 3, 6), (1, 8), (1, 2, 16)):
+                if rows // down >= 16 and columns // across >= 8:
+                    yield {"block": [rows, columns, depth], "warp": [rows // down, columns // across], "stages": stages,
+                           "split": split, "group": group}
+
+    def test_there_and_back(self):
+        for result in ("rows", "columns"):
+            seen = set()
+            for count, tile in enumerate(self.space(), 1):
+                kernel = nvidia.kernel_of(tile, result)
+                self.assertEqual(nvidia.tile_of(kernel, result), tile)
+                self.assertEqual(nvidia.kernel_of(nvidia.tile_of(kernel, result), result), kernel)
+                seen.add(json.dumps(kernel))
+            self.assertEqual(len(seen), count, "two tiles are one kernel")
+        self.assertGreater(count, 9000)
+
+    def test_what_they_chose_comes_back_or_is_none_of_ours(self):
+        _, rows = nvidia.read()
+        kept = {json.dumps(configuration) for row in rows for configuration, _ in row["ranked"]}
+        back = 0
+        for configuration in map(json.loads, kept):
+            kernel = {"cta": configuration["block"], "warp": configuration["warp"], "cluster": configuration["cluster"],
+                      "loadStages": configuration["stages"], "splitK": configuration["split"],
+                      "gridSwizzle": configuration["swizzle"], "ctaOrder": configuration["order"]}
+            tile = nvidia.tile_of(kernel)
+            other = kernel["cluster"] != [1, 1] or kernel["warp"][2] != kernel["cta"][2] or kernel["ctaOrder"] == 1
+            self.assertEqual(tile is None, other, configuration)
+            if tile:
+                self.assertEqual(nvidia.kernel_of(tile), kernel)
+                back += 1
+        self.assertGreater(back, 100)
+
+    def test_a_result_by_columns_has_rows_and_columns_exchanged(self):
+        tile = TILE | {"block": [256, 64, 32], "warp": [64, 32], "group": 4}
+        rows, columns = nvidia.kernel_of(tile), nvidia.kernel_of(tile, "columns")
+        self.assertEqual((rows["cta"], rows["warp"], rows["ctaOrder"]), ([256, 64, 32], [64, 32, 32], 0))
+        self.assertEqual((columns["cta"], columns["warp"], columns["ctaOrder"]), ([64, 256, 32], [32, 64, 32], 1))
+        self.assertIsNone(nvidia.tile_of(columns), "read as one by rows it would walk the other way")
+        for left, right, layout in (("plain", "turned", "TN"), ("plain", "plain", "NN"), ("turned", "plain", "NT"),
+                                    ("turned", "turned", "TT")):
+            self.assertEqual(nvidia.turned({"m": 3, "n": 5, "left": left, "right": right}), (5, 3, layout + "_COL_MAJOR"))
+
+    def test_blocks_are_walked_in_the_same_order(self):
+        for rows, columns, group in itertools.product((1, 3, 8, 17), (1, 4, 9), (1, 2, 8)):
+            ours = list(ours_walks(rows, columns, group))
+            tile = TILE | {"group": group}
+            self.assertEqual(len(set(ours)), rows * columns)
+            kernel = nvidia.kernel_of(tile)
+            self.assertEqual(list(theirs_walk(rows, columns, kernel["gridSwizzle"], kernel["ctaOrder"])), ours)
+            kernel = nvidia.kernel_of(tile, "columns")
+            walked = theirs_walk(columns, rows, kernel["gridSwizzle"], kernel["ctaOrder"])
+            self.assertEqual([(n, m) for m, n in walked], ours)
 
 
 class Statistics(unittest.TestCase):
