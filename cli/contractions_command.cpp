@@ -5,6 +5,7 @@
 #include "cli/commands.h"
 #include "cli/contractions/measured_products.h"
 #include "cli/contractions/priced_products.h"
+#include "cli/contractions/priced_tiles.h"
 #include "cli/contractions/problem_file.h"
 #include "cli/contractions/product.h"
 #include "codegen/compile/compiler.h"
@@ -20,7 +21,7 @@ namespace {
 using OrderedJson = nlohmann::ordered_json;
 
 struct ContractionsOptions {
-  std::filesystem::path model, problems, priced;
+  std::filesystem::path model, problems, priced, tiles;
   std::string target, ablation = "none";
   bool json = false, source = false, joined = false;
   MeasuredProductsOptions measured;  ///< with a device
@@ -132,9 +133,10 @@ Result<ExitCode> measured_contractions(const ContractionsOptions& options) {
 Result<ExitCode> contractions(const ContractionsOptions& options) {
   if (!options.measured.common.device.empty()) return measured_contractions(options);
   STITCH_ASSIGN(const DeviceClass device, find_device_class(options.target.empty() ? "h100" : options.target));
-  if (!options.priced.empty()) {
+  if (!options.priced.empty() || !options.tiles.empty()) {
     RealFileSystem files;
     STITCH_ASSIGN(const std::vector<NamedProblem> problems, read_problems(files, options.problems));
+    if (!options.tiles.empty()) return price_tiles(problems, device.spec, options.tiles);
     return price_measured(problems, device.spec, options.priced);
   }
   STITCH_ASSIGN(const search::ContractionSpaceOptions space, space_of(options));
@@ -213,10 +215,16 @@ void add_contractions_command(CLI::App& app, ExitCode& code) {
   CLI::Option* priced = command->add_option(
       "--priced", options->priced,
       "lines that --device printed on a GPU: again, with what is predicted today for their schedules");
+  CLI::Option* tiles =
+      command->add_option("--tiles", options->tiles,
+                          "lines of tiles that others have chosen, {\"name\": …, \"tiles\": […]}: what is "
+                          "predicted for each, in our space or not");
   priced->needs(problems)->excludes(device);
+  tiles->needs(problems)->excludes(device)->excludes(priced);
   for (CLI::Option* other : {without, source, json}) {
     device->excludes(other);  // what is measured is the space as it is, a line of JSON each
     priced->excludes(other);
+    tiles->excludes(other);
   }
   command->callback([options, &code] {
     if (options->model.empty() == options->problems.empty()) throw CLI::RequiredError("a model or --problems");

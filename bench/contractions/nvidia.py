@@ -44,6 +44,40 @@ def layout_of(problem):
     return "".join("T" if problem[side] == "plain" else "N" for side in ("left", "right")) + "_ROW_MAJOR"
 
 
+def turned(problem):
+    """(m, n, layout) of the same product as one whose result lies column by column: the operands change places."""
+    first, second = ("T" if problem["right"] == "turned" else "N"), ("T" if problem["left"] == "turned" else "N")
+    return problem["n"], problem["m"], f"{first}{second}_COL_MAJOR"
+
+
+# Theirs with ctaOrder 0 walks along N, `gridSwizzle` rows of tiles together, as ours does with `group`; with 1 along M.
+ALONG_N, ALONG_M = 0, 1
+
+
+def kernel_of(tile, result="rows"):
+    """A tile of ours (`tile` of `stitch contractions --json`) as the fields of their nvmmhKernelConfiguration, but `instr`;
+    `result`: "rows" for a problem that they know by layout_of, "columns" for one by `turned`, whose M are our columns. A
+    warp multiplies all of a tile's depth."""
+    (rows, columns, depth), (warp_rows, warp_columns) = tile["block"], tile["warp"]
+    by_rows = result == "rows"
+    return {"cta": [rows, columns, depth] if by_rows else [columns, rows, depth],
+            "warp": [warp_rows, warp_columns, depth] if by_rows else [warp_columns, warp_rows, depth],
+            "cluster": [1, 1], "loadStages": tile["stages"], "splitK": tile["split"], "gridSwizzle": tile["group"],
+            "ctaOrder": ALONG_N if by_rows else ALONG_M}
+
+
+def tile_of(kernel, result="rows"):
+    """The tile of ours that is meant by such fields; None where ours have no such kernel: clusters (ours are of tensor copies
+    and no part of a tile), warps that share a tile's depth, or a walk along what are rows of ours."""
+    cta, warp = kernel["cta"], kernel["warp"]
+    walk = ALONG_N if result == "rows" else ALONG_M
+    if kernel["cluster"] != [1, 1] or warp[2] != cta[2] or kernel["ctaOrder"] != walk:
+        return None
+    turn = slice(None) if result == "rows" else slice(None, None, -1)
+    return {"block": [*cta[:2][turn], cta[2]], "warp": warp[:2][turn], "stages": kernel["loadStages"],
+            "split": kernel["splitK"], "group": kernel["gridSwizzle"]}
+
+
 def questions(problems):
     """(our GPU, back end, problem) of everything that is asked, in the order of the file."""
     for gpu, (_, backends) in GPUS.items():
@@ -95,10 +129,11 @@ class Library:
             return None
         kernel = self.handle.nvmmhKernelConfiguration()
         kernel.instr[:] = own[0]["nvmmhKernelConfiguration"].instr[:]
-        kernel.cta[:] = tile["block"]
-        kernel.warp[:] = [*tile["warp"], tile["block"][2]]
-        kernel.cluster[:] = 1, 1
-        kernel.loadStages, kernel.splitK, kernel.gridSwizzle, kernel.ctaOrder = tile["stages"], tile["split"], tile["group"], 0
+        for field, value in kernel_of(tile).items():
+            if isinstance(value, list):
+                getattr(kernel, field)[:] = value
+            else:
+                setattr(kernel, field, value)
         # Not by the class's estimateRuntime, which calls a method that 0.1.0.27 lacks.
         seconds = self.handle.nvMatmulHeuristicsEstimateRuntime(
             self.handle.handle, precision_of(problem).encode(), ctypes.c_int(self.handle.target),

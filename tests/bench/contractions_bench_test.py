@@ -1,5 +1,6 @@
 """bench/contractions: the problems, NVIDIA's answers as they are kept, and how ours are compared with them; no package, no
 stitch."""
+import itertools
 import json
 import math
 import pathlib
@@ -13,6 +14,7 @@ sys.path.insert(0, str(CONTRACTIONS))
 import estimate  # noqa: E402
 import nvidia  # noqa: E402
 import problems  # noqa: E402
+import winners  # noqa: E402
 
 KEPT = json.loads((CONTRACTIONS / "problems.json").read_text())
 TILE = {"block": [128, 128, 32], "warp": [64, 64], "stages": 4, "split": 1, "group": 8}
@@ -88,6 +90,86 @@ class Answers(unittest.TestCase):
             self.assertEqual(nvidia.layout_of({"left": left, "right": right}), name + "_ROW_MAJOR")
 
 
+def ours_walks(rows, columns, group):
+    """Tiles (row, column) in the order of our blocks: `group` rows of tiles together, column by column
+    (codegen/contraction/contraction_text)."""
+    for band in range(0, rows, group):
+        for column in range(columns):
+            for row in range(band, min(band + group, rows)):
+                yield row, column
+
+
+def theirs_walk(tiles_m, tiles_n, swizzle, order):
+    """Tiles (m, n) as nvMatmulHeuristics.h has them: by ctaOrder 0 N lies along the grid's x, by 1 M; the swizzle folds so
+    many of the other one in."""
+    along, other = (tiles_n, tiles_m) if order == 0 else (tiles_m, tiles_n)
+    for band in range(0, other, swizzle):
+        for x in range(along):
+            for y in range(band, min(band + swizzle, other)):
+                yield (y, x) if order == 0 else (x, y)
+
+
+class Tiles(unittest.TestCase):
+    """A tile of ours and the same tile of theirs mean the same."""
+
+    @staticmethod
+    def space():
+        edges, depths = (16, 32, 64, 128, 256), (16, 32, 64)
+        for rows, columns, depth in itertools.product(edges, edges, depths):
+            for down, across, stages, split, group in itertools.product((1, 2, 4), (1, 2, 4), (1, 3, 6), (1, 8), (1, 2, 16)):
+                if rows // down >= 16 and columns // across >= 8:
+                    yield {"block": [rows, columns, depth], "warp": [rows // down, columns // across], "stages": stages,
+                           "split": split, "group": group}
+
+    def test_there_and_back(self):
+        for result in ("rows", "columns"):
+            seen = set()
+            for count, tile in enumerate(self.space(), 1):
+                kernel = nvidia.kernel_of(tile, result)
+                self.assertEqual(nvidia.tile_of(kernel, result), tile)
+                self.assertEqual(nvidia.kernel_of(nvidia.tile_of(kernel, result), result), kernel)
+                seen.add(json.dumps(kernel))
+            self.assertEqual(len(seen), count, "two tiles are one kernel")
+        self.assertGreater(count, 9000)
+
+    def test_what_they_chose_comes_back_or_is_none_of_ours(self):
+        _, rows = nvidia.read()
+        kept = {json.dumps(configuration) for row in rows for configuration, _ in row["ranked"]}
+        back = 0
+        for configuration in map(json.loads, kept):
+            kernel = {"cta": configuration["block"], "warp": configuration["warp"], "cluster": configuration["cluster"],
+                      "loadStages": configuration["stages"], "splitK": configuration["split"],
+                      "gridSwizzle": configuration["swizzle"], "ctaOrder": configuration["order"]}
+            tile = nvidia.tile_of(kernel)
+            other = kernel["cluster"] != [1, 1] or kernel["warp"][2] != kernel["cta"][2] or kernel["ctaOrder"] == 1
+            self.assertEqual(tile is None, other, configuration)
+            if tile:
+                self.assertEqual(nvidia.kernel_of(tile), kernel)
+                back += 1
+        self.assertGreater(back, 100)
+
+    def test_a_result_by_columns_has_rows_and_columns_exchanged(self):
+        tile = TILE | {"block": [256, 64, 32], "warp": [64, 32], "group": 4}
+        rows, columns = nvidia.kernel_of(tile), nvidia.kernel_of(tile, "columns")
+        self.assertEqual((rows["cta"], rows["warp"], rows["ctaOrder"]), ([256, 64, 32], [64, 32, 32], 0))
+        self.assertEqual((columns["cta"], columns["warp"], columns["ctaOrder"]), ([64, 256, 32], [32, 64, 32], 1))
+        self.assertIsNone(nvidia.tile_of(columns), "read as one by rows it would walk the other way")
+        for left, right, layout in (("plain", "turned", "TN"), ("plain", "plain", "NN"), ("turned", "plain", "NT"),
+                                    ("turned", "turned", "TT")):
+            self.assertEqual(nvidia.turned({"m": 3, "n": 5, "left": left, "right": right}), (5, 3, layout + "_COL_MAJOR"))
+
+    def test_blocks_are_walked_in_the_same_order(self):
+        for rows, columns, group in itertools.product((1, 3, 8, 17), (1, 4, 9), (1, 2, 8)):
+            ours = list(ours_walks(rows, columns, group))
+            tile = TILE | {"group": group}
+            self.assertEqual(len(set(ours)), rows * columns)
+            kernel = nvidia.kernel_of(tile)
+            self.assertEqual(list(theirs_walk(rows, columns, kernel["gridSwizzle"], kernel["ctaOrder"])), ours)
+            kernel = nvidia.kernel_of(tile, "columns")
+            walked = theirs_walk(columns, rows, kernel["gridSwizzle"], kernel["ctaOrder"])
+            self.assertEqual([(n, m) for m, n in walked], ours)
+
+
 class Statistics(unittest.TestCase):
     def test_means_and_spread(self):
         self.assertAlmostEqual(estimate.geometric_mean([1, 4]), 2)
@@ -156,6 +238,110 @@ class Comparison(unittest.TestCase):
         self.assertIn("has no `nvidia-matmul-heuristics`", page)
         self.assertIn("| a100-80gb | not asked of theirs | 1 |", page)
         self.assertIn("is of p 1, here is p 2", estimate.page(entries, missing, about, "p 2"))
+
+
+class FakePrices:
+    """In the place of stitch: 1 µs for each warp and stage, nothing fits that has 256 rows."""
+
+    def __init__(self):
+        self.wanted = set()
+
+    def want(self, gpu, problem, tile):
+        self.wanted.add((gpu, problem["name"], winners.tile_text(tile)))
+
+    def ask(self):
+        pass
+
+    def get(self, gpu, problem, tile):
+        assert (gpu, problem["name"], winners.tile_text(tile)) in self.wanted
+        rows, columns, _ = tile["block"]
+        if rows == 256:
+            return 0.1, "shared-memory"
+        warps = rows // tile["warp"][0] * (columns // tile["warp"][1])
+        return float(warps + tile["stages"][0]), "registers" if columns == 256 else None
+
+
+class Winners(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.document = winners.read()
+        cls.cases = winners.cases_of(cls.document)
+
+    def table(self, winner, **more):
+        return {"gpu": "NVIDIA_A100-SXM4-80GB", "n": 512, "k": 1024, "dtype": "s8", "by": "block-scaled product",
+                "winners": {"64": winner}} | more
+
+    def test_what_is_kept_has_its_source_and_is_of_known_gpus(self):
+        about = self.document["about"]
+        self.assertTrue(about["source"].startswith("PyPI, sglang-") and len(about["sha256"]) == 64)
+        self.assertEqual((about["licence"], tuple(about["fields"])), ("Apache-2.0", winners.FIELDS))
+        self.assertGreater(len(self.cases), 400)
+        for table in self.document["tables"]:
+            self.assertIn(table["gpu"], winners.GPUS)
+            self.assertTrue(("k" in table) != ("experts" in table))
+            for winner in table["winners"].values():
+                self.assertEqual(len(winner), len(winners.FIELDS))
+                self.assertTrue(all(isinstance(each, int) and each > 0 for each in winner))
+
+    def test_tables_are_known_by_their_names(self):
+        text = json.dumps({"64": dict(zip(winners.FIELDS, (64, 128, 64, 1, 4, 3))), "triton_version": "3.5.1"})
+        folder = "x/triton_utils/configs/triton_3_5_1/"
+        gpu, what, kept = winners.table_of(folder + "E=8,N=3584,device_name=NVIDIA_H200.json", text)
+        self.assertEqual((gpu, what["experts"], what["n"], kept), ("NVIDIA_H200", 8, 3584, {64: [64, 128, 64, 1, 4, 3]}))
+        for other in ("E=8,N=3584,device_name=NVIDIA_H200,dtype=fp8_w8a8.json", "E=8,N=3584,device_name=NVIDIA_H200_down.json",
+                      "E=9,N=3584,device_name=NVIDIA_H200.json", "E=8,N=3584,device_name=AMD_Instinct_MI300X.json"):
+            self.assertIsNone(winners.table_of(folder + other, text), other)
+
+    def test_warps_lie_as_triton_lays_them(self):
+        for rows, columns, warps, laid in ((128, 128, 4, (2, 2)), (128, 64, 4, (4, 1)), (16, 64, 4, (1, 4)), (64, 256, 8, (2, 4)),
+                                           (256, 32, 8, (8, 1)), (32, 32, 8, (2, 4))):
+            self.assertEqual(winners.warps_of_mma(rows, columns, warps), laid, (rows, columns, warps))
+        for rows, warps, laid in ((64, 4, (4, 1)), (64, 8, (4, 2)), (128, 8, (8, 1)), (256, 8, (8, 1))):
+            self.assertEqual(winners.warps_of_wgmma(rows, warps), laid)
+
+    def test_configurations_become_tiles(self):
+        [tile] = winners.tiles_of((64, 128, 64, 16, 4, 4), "bf16", "a100-80gb", 4096, 3)
+        self.assertEqual(tile, {"instruction": "mma_m16n8k16", "block": [64, 128, 64], "warp": [32, 64], "stages": [3, 2],
+                                "group": 3})
+        more, exactly = winners.tiles_of((128, 256, 64, 16, 8, 4), "bf16", "h100", 4096, 99)
+        self.assertEqual((more["stages"], exactly["stages"], more["warp"], more["group"]), ([5, 1], [4, 1], [16, 256], 16))
+        [small] = winners.tiles_of((16, 64, 64, 1, 4, 5), "bf16", "h100", 128, 1)
+        self.assertEqual((small["instruction"], small["stages"]), ("mma_m16n8k16", [2, 2]), "no more than there are turns")
+
+    def test_rows_of_experts_are_all_rows_of_all_tokens(self):
+        for case in self.cases[::17]:
+            if "experts" not in case.table:
+                continue
+            experts = case.table["experts"]
+            self.assertAlmostEqual(sum(case.rows_of), 1, 9)
+            self.assertAlmostEqual(sum(rows * p for rows, p in enumerate(case.rows_of)) * experts, case.rows * case.chosen, 5)
+            share = 1 - case.rows_of[0]
+            for block in (16, 128):
+                tiles = sum(-(-rows // block) * p for rows, p in enumerate(case.rows_of)) / share
+                made = case.products(block)
+                found = sum(weight * -(-problem["m"] // block) for weight, problem in made) / 2
+                self.assertAlmostEqual(found, tiles, 5)
+                self.assertEqual(len({(problem["n"], problem["k"]) for _, problem in made}), 2)
+
+    def test_a_winner_has_its_place_among_all_that_fit(self):
+        self.assertEqual(len(winners.space_of(winners.Case(self.table([64, 64, 64, 1, 4, 2]), 64))), 1280)
+        best, middle, none = winners.rank([winners.Case(self.table(winner), 64) for winner in (
+            [64, 64, 64, 1, 4, 2], [64, 64, 64, 1, 8, 5], [256, 64, 64, 1, 4, 2])], FakePrices())
+        self.assertEqual(len(best.times), 4 * 3 * 2 * 4 * 2 * 4, "256 rows do not fit, 256 columns would spill")
+        self.assertEqual((best.choice[4:], best.regret), ((4, 2), 1))
+        ties = 4 * 3 * 2 * 4
+        self.assertAlmostEqual(best.place, (ties - 1) / 2 / (len(best.times) - 1), msg="of equals the middle")
+        self.assertGreater(middle.place, 0.9)
+        self.assertEqual(middle.regret, 12 / 5)
+        self.assertEqual((none.winner_us, none.why_none), (None, "shared-memory"))
+        page = winners.page([best, middle, none], {}, self.document, set(), "no package")
+        self.assertIn("| all | 2 | 1 |", page)
+        self.assertIn("shared-memory 1", page)
+
+    def test_a_third_of_the_shapes_is_held_out(self):
+        out, shapes = winners.held_out(self.cases), {case.shape for case in self.cases}
+        self.assertEqual(len(out), -(-len(shapes) // 3))
+        self.assertLess(out, shapes)
 
 
 if __name__ == "__main__":

@@ -63,6 +63,8 @@ TEST(MeasuredProducts, OptionsThatSayNothingTogetherAreRefused) {
                                                {"--device", "emulated", "--json"},
                                                {"--device", "emulated", "--within", "-5"},
                                                {"--priced", lines, "--without", "two-stages"},
+                                               {"--tiles", lines, "--priced", lines},
+                                               {"--tiles", lines, "--json"},
                                                {"--best", "3"}}) {
     std::vector<std::string> command = {"contractions", "--problems", problems};
     command.insert(command.end(), more.begin(), more.end());
@@ -152,6 +154,63 @@ TEST(MeasuredProducts, TheModelIsRightAboutAnH100) {
   EXPECT_GT(std::exp(mean), 0.85);
   EXPECT_LT(std::exp(mean), 1.1);
   EXPECT_LT(spread, 1.25);
+}
+
+/// Tiles of others are priced as ours are, whether or not our space has them, and it is told what ours would break.
+TEST(MeasuredProducts, TilesOfOthersArePriced) {
+  const Folder folder;
+  const std::string problems = folder.write("two.json", two);
+  const json best =
+      lines_of(stitch({"contractions", "--problems", problems, "--target", "a100", "--json"}).out).front();
+  json tile = best["tile"];
+  const std::string schedule = best["schedule"];
+  tile["instruction"] = schedule.substr(0, schedule.find(' '));
+  const std::size_t times = schedule.find("×", schedule.find("stages"));
+  tile["stages"] = {tile["stages"], schedule[times + std::string("×").size()] - '0'};
+  const auto with = [&](const json& changes) {
+    json other = tile;
+    other.update(changes);
+    return other;
+  };
+  const json line = {
+      {"name", "layer"},
+      {"tiles",
+       {tile, with({{"block", {16, 32, 64}}, {"warp", {16, 8}}}), with({{"instruction", "wgmma_m64k16"}}),
+        with({{"block", {256, 256, 64}}, {"warp", {64, 64}}, {"stages", {8}}}), with({{"stages", {64}}}),
+        with({{"stages", {2}}})}}};
+  const Outcome priced = stitch({"contractions", "--problems", problems, "--target", "a100", "--tiles",
+                                 folder.write("tiles.jsonl", line.dump() + "\n\n" + line.dump())});
+  ASSERT_EQ(priced.code, 0) << priced.err;
+  const std::vector<json> lines = lines_of(priced.out);
+  ASSERT_EQ(lines.size(), 2U) << priced.out;
+  EXPECT_EQ(lines[0], lines[1]);
+  EXPECT_EQ(lines[0]["broken"], json({nullptr, "warp-tile", "device", "shared-memory", "stages", nullptr}));
+  const json us = lines[0]["predicted_us"];
+  EXPECT_EQ(us[0], best["predicted_us"]);
+  EXPECT_TRUE(us[1].is_null() && us[2].is_null()) << us;
+  for (const std::size_t room : {3, 4, 5}) EXPECT_GT(us[room].get<double>(), 0);
+  EXPECT_NE(us[5], us[0]);
+}
+
+TEST(MeasuredProducts, TilesThatAreNoneAreRefused) {
+  const Folder folder;
+  const std::string problems = folder.write("two.json", two);
+  const std::string tile = R"({"instruction": "mma_m16n8k16", "block": [64, 64, 32], "warp": [32, 32]})";
+  for (const auto& [wrong, why] : std::vector<std::pair<std::string, std::string>>{
+           {"tiles", "no JSON object"},
+           {R"({"name": "layer"})", "no name and tiles"},
+           {R"({"name": "heads", "tiles": []})", "no product is called 'heads'"},
+           {R"({"name": "layer", "tiles": [7]})", "a tile is no object"},
+           {R"({"name": "layer", "tiles": [{"instruction": "mma"}]})", "'instruction' of a tile names none"},
+           {R"({"name": "layer", "tiles": [{"instruction": "cuda_core", "block": [64, 64], "warp": [32, 32]}]})",
+            "'block' of a tile is no list of 3 numbers"},
+           {R"({"name": "layer", "tiles": [)" + tile.substr(0, tile.size() - 1) + R"(, "split": 0}]})",
+            "'0' is no positive number"}}) {
+    const Outcome refused = stitch({"contractions", "--problems", problems, "--target", "a100", "--tiles",
+                                    folder.write("tiles.jsonl", "\n" + wrong)});
+    EXPECT_NE(refused.code, 0);
+    EXPECT_THAT(refused.err, HasSubstr("tiles.jsonl, line 2: " + why)) << wrong;
+  }
 }
 
 }  // namespace
