@@ -31,10 +31,10 @@ def closed(jaxpr) -> core.ClosedJaxpr:
     return jaxpr if isinstance(jaxpr, core.ClosedJaxpr) else core.ClosedJaxpr(jaxpr, ())
 
 
-def jaxpr_of(invars, outvars, eqns) -> core.Jaxpr:
+def jaxpr_of(invars, outvars, eqns, constvars=()) -> core.Jaxpr:
     """A jaxpr without effects of equations that are there."""
     names = tuple(f"x{i}" for i in range(len(invars))), tuple(f"y{i}" for i in range(len(outvars)))
-    return core.Jaxpr((), invars, outvars, eqns, debug_info=core.DebugInfo("stitch", "stitch.jax", *names))
+    return core.Jaxpr(constvars, invars, outvars, eqns, debug_info=core.DebugInfo("stitch", "stitch.jax", *names))
 
 
 def of_one_device(function: core.ClosedJaxpr) -> core.ClosedJaxpr:

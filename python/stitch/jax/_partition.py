@@ -42,6 +42,21 @@ _OF_CONSTANTS = (
 )  # fmt: skip
 """So cheap that every reader makes them of constants anew: masks of attention, zeros."""
 
+_SIMPLE = (
+    "abs", "add", "add_any", "and", "clamp", "convert_element_type", "copysign", "eq", "floor", "ge", "gt", "is_finite",
+    "le", "lt", "max", "min", "mul", "ne", "neg", "not", "or", "select_n", "sign", "square", "sub", "xor",
+)  # fmt: skip
+_COSTLY = (
+    "cos", "div", "erf", "exp", "exp2", "expm1", "integer_pow", "log", "log1p", "logistic", "pow", "rsqrt", "sin", "sqrt",
+    "tan", "tanh",
+)  # fmt: skip
+# What one of them takes of an element beside a simple one; and what reading an element of memory takes at the least: a GPU
+# computes some twenty operations in the time that it needs for a byte.
+_COSTS = {**dict.fromkeys(_SIMPLE, 1), **dict.fromkeys(_COSTLY, 8)}
+_COST_OF_READING = 48
+# The part of what is not read that may be read instead.
+_INSTEAD_PART = 4
+
 
 def is_view(eqn) -> bool:
     """Whether it computes nothing where it is read."""
@@ -97,7 +112,11 @@ class Graph:
 
     def roots(self, i: int) -> list[core.Var]:
         """What an equation of ours reads: floating ones are looked through."""
-        found, seen, waiting = {}, set(), list(reversed(_jaxprs.variables(self.eqns[i])))
+        return self.roots_of(_jaxprs.variables(self.eqns[i]))
+
+    def roots_of(self, variables: list[core.Var]) -> list[core.Var]:
+        """What variables are made of by floating equations, or they themselves."""
+        found, seen, waiting = {}, set(), list(reversed(variables))
         while waiting:
             var = waiting.pop()
             maker = self.maker.get(var)
@@ -242,9 +261,79 @@ def groups_of(graph: Graph) -> list[list[int]]:
     return [part for _, group in sorted(by_level.items()) for part in _without_long_waits(graph, group, limit)]
 
 
-def _needed(graph: Graph, groups: list[list[int]]) -> tuple[set, set]:
+def recomputed(graph: Graph, reads: list[core.Var], own: set) -> tuple[set, list[core.Var]]:
+    """What a reader of many values had better compute again of fewer: an activation's derivative of what went into it.
+
+    `own`: equations of the reader's. Returns the equations, all element by element, and what is still read.
+    """
+    again, left = set(), dict.fromkeys(reads)
+    for var in sorted(reads, key=lambda var: -graph.maker.get(var, -1)):
+        found = _cone(graph, var, left, own | again)
+        if found is not None:
+            again |= found[0]
+            del left[var]
+            left.update(dict.fromkeys(found[1]))
+    return again, list(left)
+
+
+def _cone(graph: Graph, var, known: dict, own: set) -> tuple[set, list] | None:
+    """The equations that make a value of others that are known (`known`, or made by `own`), and of some small ones that are
+    not; None where that takes too much."""
+    numbers, instead, cost, room = set(), [], 0, _jaxprs.bytes_of(var.aval) // _INSTEAD_PART
+    waiting = [var]
+    while waiting:
+        one = waiting.pop()
+        maker = graph.maker.get(one)
+        if maker in numbers or maker in own or (one in known and one is not var) or one in instead:
+            continue
+        if maker is None or graph.kinds[maker] is not Kind.OURS or graph.eqns[maker].primitive.name not in _COSTS:
+            room -= _jaxprs.bytes_of(one.aval)
+            if one is var or room < 0 or _jaxprs.is_key(one.aval):
+                return None
+            instead.append(one)
+            continue
+        numbers.add(maker)
+        cost += _COSTS[graph.eqns[maker].primitive.name]
+        if cost > _COST_OF_READING:
+            return None
+        waiting += graph.roots(maker)
+    return numbers, instead
+
+
+def with_fewer_results(function: core.ClosedJaxpr, count: int) -> tuple[core.ClosedJaxpr, core.ClosedJaxpr]:
+    """A function that gives less behind its first `count` results, and one that makes what the others were of that."""
+    flat = _jaxprs.flat(function, custom=False)
+    jaxpr, consts = flat.jaxpr, flat.consts
+    results, needed = jaxpr.outvars[:count], jaxpr.outvars[count:]
+    graph = Graph(_jaxprs.jaxpr_of(jaxpr.invars, results, jaxpr.eqns, jaxpr.constvars), set())
+    variables = [atom for atom in needed if isinstance(atom, core.Var)]
+    again, kept = recomputed(graph, graph.roots_of(variables), set())
+    made = {graph.maker[var] for var in variables if var in graph.maker}
+    floating = {i for i in made if graph.kinds[i] is Kind.FLOATING}
+    floating |= graph.floating_of(again | floating)
+    eqns = [graph.eqns[i] for i in sorted(again | floating)]
+    fewer = _jaxprs.jaxpr_of(jaxpr.invars, [*results, *kept], jaxpr.eqns, jaxpr.constvars)
+    rest = _jaxprs.jaxpr_of(kept, needed, eqns)
+    return core.ClosedJaxpr(fewer, consts), core.ClosedJaxpr(rest, ())
+
+
+class Group:
+    """Equations that run together: `numbers`, those that it has alone, in order; `again`, copies of other groups'; and what
+    it reads."""
+
+    def __init__(self, graph: Graph, numbers: list[int]):
+        self.numbers, own = numbers, set(numbers)
+        reads = dict.fromkeys(var for i in numbers for var in graph.roots(i) if graph.maker.get(var) not in own)
+        self.again, reads = recomputed(graph, list(reads), own)
+        own |= self.again
+        # In the order of equations, whatever was computed again.
+        roots = dict.fromkeys(var for i in sorted(own) for var in graph.roots(i) if graph.maker.get(var) not in own)
+        self.reads = [var for var in roots if var in set(reads)]
+
+
+def _needed(graph: Graph, groups: list[Group]) -> tuple[set, set]:
     """What is read outside of the group that makes it, and the floating equations that XLA computes."""
-    inside = {i for group in groups for i in group}
+    inside = {i for group in groups for i in group.numbers}
     outer = [i for i, kind in enumerate(graph.kinds) if i not in inside and kind is not Kind.FLOATING]
     floating = graph.floating_of(outer)
     for var in graph.results:
@@ -252,23 +341,17 @@ def _needed(graph: Graph, groups: list[list[int]]) -> tuple[set, set]:
         if maker is not None and graph.kinds[maker] is Kind.FLOATING:
             floating |= {maker} | graph.floating_of([maker])
     read = {var for i in (*outer, *floating) for var in _jaxprs.variables(graph.eqns[i])} | graph.results
-    for group in groups:
-        own = set(group)
-        read |= {var for i in group for var in graph.roots(i) if graph.maker.get(var) not in own}
-    return read, floating
+    return read.union(*(group.reads for group in groups)), floating
 
 
 class Piece:
     """A group as a function: what it reads and gives (keys of random numbers as integers), and its jaxpr."""
 
-    def __init__(self, graph: Graph, group: list[int], read: set, bits: _jaxprs.Bits):
-        self.group, self._bits = group, bits
-        own = set(group)
-        numbers = sorted(own | graph.floating_of(group))
-        self.reads = list(
-            dict.fromkeys(var for i in group for var in graph.roots(i) if graph.maker.get(var) not in own)
-        )
-        self.gives = [var for i in group for var in graph.eqns[i].outvars if var in read]
+    def __init__(self, graph: Graph, group: Group, read: set, bits: _jaxprs.Bits):
+        self.group, self._bits, self.reads = group, bits, group.reads
+        own = group.again.union(group.numbers)
+        numbers = sorted(own | graph.floating_of(own))
+        self.gives = [var for i in group.numbers for var in graph.eqns[i].outvars if var in read]
         self.invars = [bits.of(var) for var in self.reads]
         self.outvars = [bits.of(var) for var in self.gives]
         # Without the places in the source: equal layers are equal.
@@ -286,15 +369,18 @@ class Piece:
 
 
 def pieces_of(graph: Graph, groups: list[list[int]]) -> list[Piece]:
-    read, _ = _needed(graph, groups)
+    made = [Group(graph, numbers) for numbers in groups]
+    read, _ = _needed(graph, made)
     bits = _jaxprs.Bits()
-    return [Piece(graph, group, read, bits) for group in groups]
+    return [Piece(graph, group, read, bits) for group in made]
 
 
-def aliases_of(graph: Graph, piece: Piece, wanted: dict) -> tuple:
+def aliases_of(graph: Graph, pieces: list[Piece], piece: Piece, wanted: dict) -> tuple:
     """Which of a piece's results may take the memory of its arguments (argument, result), of those results of the jaxpr
     that want arguments' (by argument): all who read one must come before."""
-    own = set(piece.group)
+    if not wanted:
+        return ()
+    own = set(piece.group.numbers)
     before, waiting = set(), list(own)
     while waiting:
         for source in graph.sources[waiting.pop()]:
@@ -310,6 +396,7 @@ def aliases_of(graph: Graph, piece: Piece, wanted: dict) -> tuple:
         readers = {i for i, eqn in enumerate(graph.eqns) if read in eqn.invars}
         seen_through = [i for i in readers & floating if graph.is_written[i]]
         readers |= {last for i in readers & floating for last in graph.last_readers[i]}
+        readers.update(i for other in pieces if read in other.reads for i in other.group.numbers)
         if not seen_through and readers <= before | own | floating:
             pairs.append((piece.reads.index(read), piece.gives.index(given)))
     return tuple(pairs)
@@ -321,11 +408,11 @@ def joined(
     """The function with each piece's equations replaced by others (`calls`), which stand where all they read is made, and
     with `others` in the place of foreign equations, by number."""
     groups = [piece.group for piece in pieces]
-    of_group = {i: number for number, group in enumerate(groups) for i in group}
+    of_group = {i for group in groups for i in group.numbers}
     _, floating = _needed(graph, groups)
     # Equations that stay together, and the numbers of those that they stand for.
     units = [([others.get(i, eqn)], [i]) for i, eqn in enumerate(graph.eqns) if _is_outer(graph, i, of_group, floating)]
-    units += [(eqns, piece.group) for eqns, piece in zip(calls, pieces, strict=True)]
+    units += [(eqns, piece.group.numbers) for eqns, piece in zip(calls, pieces, strict=True)]
     place = {i: unit for unit, (_, numbers) in enumerate(units) for i in numbers}
     sources = []
     for unit, (_, numbers) in enumerate(units):
@@ -337,7 +424,7 @@ def joined(
     return core.ClosedJaxpr(function.jaxpr.replace(eqns=eqns), function.consts)
 
 
-def _is_outer(graph: Graph, i: int, of_group: dict, floating: set) -> bool:
+def _is_outer(graph: Graph, i: int, of_group: set, floating: set) -> bool:
     return i in floating or (i not in of_group and graph.kinds[i] is not Kind.FLOATING)
 
 

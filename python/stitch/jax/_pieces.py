@@ -113,7 +113,7 @@ class _Piece:
         self.key = _jaxprs.key_of(piece.jaxpr.jaxpr), in_place
 
     def equations(self) -> list:
-        return [self.level.graph.eqns[i] for i in self.piece.group]
+        return [self.level.graph.eqns[i] for i in (*self.piece.group.numbers, *self.piece.group.again)]
 
 
 class _Splitter:
@@ -157,8 +157,8 @@ class _Splitter:
         """Tells the report what became of every operator. Errors: with fallback="error", that of the first that XLA would
         have to run."""
         for level in top.all():
-            ours = {i for piece in level.pieces if self.is_made(piece) for i in piece.piece.group}
-            failed = {i for piece in level.pieces if not self.is_made(piece) for i in piece.piece.group}
+            ours = {i for piece in level.pieces if self.is_made(piece) for i in piece.piece.group.numbers}
+            failed = {i for piece in level.pieces if not self.is_made(piece) for i in piece.piece.group.numbers}
             for i, eqn in enumerate(level.graph.eqns):
                 if i in level.inner or level.graph.kinds[i] is _partition.Kind.FLOATING:
                     continue  # counted inside; made by each of its readers
@@ -205,8 +205,9 @@ class _Splitter:
         graph = _partition.Graph(jaxpr, foreign)
         groups = [g for g in _partition.groups_of(graph) if any(_operators(jaxpr.eqns[i]) for i in g)]
         level = _Level(function, graph, [])
-        for piece in _partition.pieces_of(graph, groups):
-            pairs = _partition.aliases_of(graph, piece, aliases)
+        pieces = _partition.pieces_of(graph, groups)
+        for piece in pieces:
+            pairs = _partition.aliases_of(graph, pieces, piece, aliases)
             level.pieces.append(_Piece(level, piece, pairs, self._device == "cuda" and bool(pairs)))
         for i in foreign:
             if _jaxprs.can_enter(jaxpr.eqns[i]):

@@ -13,7 +13,7 @@ from jax.extend import core
 from jax.interpreters import ad, batching, mlir, xla
 
 from .. import _native, errors
-from . import _pieces
+from . import _partition, _pieces
 
 CUSTOM_CALL = "stitch_run"
 
@@ -123,15 +123,18 @@ def _jvp(primals, tangents, *, jaxpr, held=0, donated=(), **params):
         return [*results, *needed]
 
     with_needed, constants = traced(forward, *_avals_of(primals))
+    count, again = len(jaxpr.out_avals), None
+    if params["settings"].products == "xla":
+        with_needed, again = _partition.with_fewer_results(with_needed, count)
     outputs = call_p.bind(*constants, *primals, jaxpr=with_needed, **params)
-    count = len(jaxpr.out_avals)
     results, needed = outputs[:count], outputs[count:]
 
     # Integers have no derivative, and nothing computes one.
     moving = [i for i, aval in enumerate(jaxpr.out_avals) if jax.dtypes.issubdtype(aval.dtype, jax.numpy.inexact)]
 
     def apply(*arguments):
-        moved = derivative.unflatten(arguments[: len(needed)])(*arguments[len(needed) :])
+        held, some = arguments[: len(needed)], arguments[len(needed) :]
+        moved = derivative.unflatten(held if again is None else core.jaxpr_as_fun(again)(*held))(*some)
         return [moved[i] for i in moving]
 
     moved = [ad.Zero(aval.to_tangent_aval()) for aval in jaxpr.out_avals]
