@@ -289,6 +289,22 @@ def test_no_server_is_an_engine_error():
         stitch.onnx.InferenceSession(perceptron(4), provider_options=[{"server": "unix:///nowhere/stitchd.sock"}])
 
 
+@pytest.mark.parametrize("options", [{"server": "unix:///nowhere/stitchd.sock"}, {"max_workspace_bytes": "8"}])
+@pytest.mark.parametrize("batch", ["batch", 8])
+def test_without_a_program_onnxruntime_runs_for_good(batch, options, theirs, caplog):
+    both = {"providers": ["StitchExecutionProvider", "CPUExecutionProvider"], "provider_options": [options, {}]}
+    made = stitch.onnx.InferenceSession(perceptron(batch), **both)
+    for _ in range(2):
+        for one, other in zip(made.run(None, feeds()), theirs.run(None, feeds()), strict=True):
+            numpy.testing.assert_array_equal(one, other)
+    assert made.get_providers() == ["CPUExecutionProvider"] and made.info() is None
+    assert len([r for r in caplog.records if "onnxruntime runs the model" in r.getMessage()]) <= 1
+    strict = stitch.onnx.SessionOptions()
+    strict.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
+    with pytest.raises(stitch.onnx.EPFail, match="stitchd.sock|max_workspace_bytes"):
+        stitch.onnx.InferenceSession(perceptron(batch), strict, **both).run(None, feeds())
+
+
 CASES = """
 add_bcast argmax_keepdims_random averagepool_2d_pads batchnorm_epsilon cast_FLOAT_to_FLOAT16 clip_example
 concat_3d_axis_1 conv_with_strides_padding convtranspose_pads cumsum_1d_exclusive depthtospace_example

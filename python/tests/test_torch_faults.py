@@ -183,6 +183,17 @@ def test_tangents_are_pytorchs():
     assert report["kernel_calls"] == 2 and "tangents" in report["failed"][0]["message"]
 
 
+def test_extents_that_are_hidden_from_compilation_are_pytorchs(caplog):
+    function = torch.compile(lambda x: (x * 18.5).softmax(-1) + 1, backend="stitch", options=EMULATED)
+    for rows in (5, 6, 1):
+        x = torch.randn(rows, 8)
+        torch._dynamo.decorators.mark_unbacked(x, 0)
+        torch.testing.assert_close(function(x), (x * 18.5).softmax(-1) + 1)
+    report = stitch.torch.report()
+    assert (report["graphs"], report["kernel_calls"], report["failed"]) == (1, 0, [])
+    assert any("extents that are known only when it runs" in said for said in said_of(caplog))
+
+
 def test_plans_may_be_asked_for_while_somebody_waits(monkeypatch):
     class Guarded(type(_runtime._unfinished)):
         def __iter__(self):
@@ -231,6 +242,8 @@ def test_pytorchs_traces_and_logs_have_our_plans(tmp_path):
     assert "pieces of ours in a graph: [{" in done.stderr
     text = "".join(file.read_text() for file in (tmp_path / "trace").glob("*.log"))
     assert '"stitch_plans"' in text and '"launches": 1' in text
+    _, _, report = text.partition('"stitch_report"')
+    assert '"graphs": 1' in report and '"share": 1.0' in report
 
 
 def test_an_older_pytorch_is_told_by_its_version():

@@ -14,7 +14,7 @@ import numpy
 from . import _context, _options, _types
 from .. import _trace
 from .._settings import nearest
-from ._errors import EPFail, Fail, InvalidArgument, NoSuchFile, NotImplemented
+from ._errors import EngineError, EPFail, Fail, InvalidArgument, NoSuchFile, NotImplemented, OnnxError
 from ._model import _UNKNOWN, Model
 from ._options import RunOptions, SessionOptions
 from ._values import DeviceTensor, IOBinding, OrtValue, check_fit, on_host
@@ -22,6 +22,8 @@ from ._values import DeviceTensor, IOBinding, OrtValue, check_fit, on_host
 log = logging.getLogger("stitch.onnx")
 
 _OURS, _THEIRS = "StitchExecutionProvider", "CPUExecutionProvider"
+_NO_PROGRAM = (NotImplemented, Fail, EngineError)
+"""Why onnxruntime may run a model."""
 _said: set = set()
 
 
@@ -72,8 +74,9 @@ class InferenceSession:
 
     `path_or_bytes`, `sess_options`, `providers` and `provider_options` as onnxruntime's. The provider is
     StitchExecutionProvider, with the options that `list_provider_options` names. With CPUExecutionProvider behind it a
-    model that nobody here computes is run by onnxruntime, if that is installed, and it is said once per reason;
-    without, or with session.disable_cpu_ep_fallback, that is an exception which names the operator.
+    model that nobody here computes, or whose program does not come (no server, no plan within the deadline, a damaged
+    store), is run by onnxruntime, if that is installed, and it is said once per reason; without, or with
+    session.disable_cpu_ep_fallback, that is an exception which names the operator or says why.
 
     Where all extents are known the program is made here; otherwise the first run with new shapes makes it. Safe to use
     from several threads. Errors: NoSuchFile, InvalidProtobuf, InvalidGraph, NotImplemented, EngineError (no server),
@@ -146,7 +149,7 @@ class InferenceSession:
             fixed = self._sess_options._extents
             if not self._model.prepare_fixed(fixed):
                 self._look_for_boundaries(fixed)
-        except NotImplemented as error:
+        except _NO_PROGRAM as error:
             self._fall_back(error)
 
     def _look_for_boundaries(self, extents: dict) -> None:
@@ -163,14 +166,16 @@ class InferenceSession:
             if _UNKNOWN not in reason:
                 raise NotImplemented(f"{op} ({place}): {reason}")
 
-    def _fall_back(self, error: NotImplemented) -> None:
-        asked = _THEIRS in self._providers
+    def _fall_back(self, error: OnnxError) -> None:
+        """From now on onnxruntime runs the model: no later run waits for what did not come. Errors: EPFail (it is
+        forbidden); `error` where nobody asked for onnxruntime, or where it could not run what was compiled for us."""
+        asked = _THEIRS in self._providers and self._model.context is None
         if asked and self._sess_options._entries.get("session.disable_cpu_ep_fallback") == "1":
             raise EPFail(f"session.disable_cpu_ep_fallback is set, and {error}") from error
         onnxruntime = _onnxruntime() if asked else None
         if onnxruntime is None:
             if asked:
-                raise NotImplemented(f"{error}; onnxruntime, which is to run it instead, is not installed") from error
+                raise type(error)(f"{error}; onnxruntime, which is to run it instead, is not installed") from error
             raise error
         source = self._path_or_bytes
         self._theirs = onnxruntime.InferenceSession(
@@ -246,7 +251,7 @@ class InferenceSession:
         if self._theirs is None:
             try:
                 prepared = self._model.prepared(feeds)
-            except NotImplemented as error:
+            except _NO_PROGRAM as error:
                 with self._lock:
                     if self._theirs is None:
                         self._fall_back(error)

@@ -50,7 +50,9 @@ def report() -> dict:
     two. `kernel_calls` and `eager_calls` count
     pieces that ran in our kernels and in PyTorch, `inductor_calls` pieces and parts that are not ours as Inductor
     compiled them, `launches` and `bytes` what the former launched and moved, `updated_bytes` what was copied back to
-    inputs besides; `plans` those that are there, on their way, missing.
+    inputs besides; `plans` those that are there, on their way, missing; `refused` saved plans that could not be used, by
+    reason; `seconds` what compilation took by phase ("split" is in "capture (AOTAutograd)"; "import" and "fetch" are
+    other threads', added up).
     """
     return {**_report.snapshot(), "plans": _runtime.counts()}
 
@@ -78,9 +80,9 @@ def _traces_fused_step(device: str, known: bool) -> bool:
     if given is None:
         return False
     settings = settings_of(given.get("mode"), given.get("options"))
-    if settings.disable:
+    if settings.disable or device not in ("cpu", "cuda"):
         return False
-    if settings.device == "auto" and device != "cuda":
+    if settings.device == "auto" and device == "cpu":
         _say_that_nobody_asked()
         return False
     if not known:
@@ -179,7 +181,7 @@ def _compile(graph_module: torch.fx.GraphModule, settings: Settings):
         _compile_rest(graph_module, device)
     _updates.put_back(graph_module.graph, updates, together=bool(pieces))
     _runtime.record()
-    _write_artifact(pieces, reasons)
+    _write_artifacts(pieces, reasons)
     return _inductor.boxed(graph_module) if pieces else _without_ours(graph_module, settings, device)
 
 
@@ -215,15 +217,18 @@ def _compile_rest(graph_module: torch.fx.GraphModule, device: torch.device) -> N
             node.args = (graph_module.graph.call_function(_inductor.box, tuple(node.args)),)
 
 
-def _write_artifact(pieces: list, reasons: dict) -> None:
-    """For who reads PyTorch's traces (tlparse) and logs (TORCH_LOGS="stitch.torch"): what became of a graph."""
+def _write_artifacts(pieces: list, reasons: dict) -> None:
+    """For who reads PyTorch's traces (tlparse) and logs (TORCH_LOGS="stitch.torch"): what became of a graph, and the
+    process's report as it is then."""
     plans = [piece.describe() for piece in pieces]
     _report.log.info("pieces of ours in a graph: %s", plans)
-    trace_structured(
-        "artifact",
-        metadata_fn=lambda: {"name": "stitch_plans", "encoding": "json"},
-        payload_fn=lambda: json.dumps({"plans": plans, "left_to_pytorch": reasons}, default=str),
-    )
+    told = {"stitch_plans": lambda: {"plans": plans, "left_to_pytorch": reasons}, "stitch_report": report}
+    for name, contents in told.items():
+        trace_structured(
+            "artifact",
+            metadata_fn=lambda name=name: {"name": name, "encoding": "json"},
+            payload_fn=lambda contents=contents: json.dumps(contents(), default=str),
+        )
 
 
 def _compiler(settings: Settings):

@@ -92,7 +92,7 @@ def find(key: str, place: tuple, max_workspace_bytes: int | None) -> SavedPlan |
     try:
         plan = SavedPlan(content, *place)
     except errors.Error as error:
-        _report.log.warning("a saved plan is not used: %s", error)
+        _report.refused(str(error))
         _loaded.pop(key, None)  # which another thread may have done
         return None
     needs = plan.info["workspace_bytes"]

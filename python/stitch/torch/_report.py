@@ -21,6 +21,8 @@ class _Counts:
         self.numbers = dict.fromkeys(_COUNTS, 0)
         self.fell_back = {}
         self.failed = {}
+        self.refused = {}
+        self.seconds_before = _trace.seconds()
 
 
 _counts = _Counts()
@@ -78,11 +80,25 @@ def failed(kind: str, message: str) -> None:
         log.warning("%s; PyTorch runs these operators instead", message)
 
 
+def refused(message: str) -> None:
+    """A saved plan is not used: the server is asked instead. Said when it is the first for its reason."""
+    with _lock:
+        entry = _counts.refused.setdefault(message, {"message": message, "count": 0})
+        entry["count"] += 1
+        first = entry["count"] == 1
+    if first:
+        _trace.event("fallback", what="a saved plan", reason=message, to="server")
+        log.warning("a saved plan is not used: %s", message)
+
+
 def snapshot() -> dict:
     with _lock:
         result = dict(_counts.numbers)
         result["fell_back"] = [dict(entry) for entry in _counts.fell_back.values()]
         result["failed"] = [dict(entry) for entry in _counts.failed.values()]
+        result["refused"] = [dict(entry) for entry in _counts.refused.values()]
+        before = _counts.seconds_before
+    result["seconds"] = {name: took - before.get(name, 0.0) for name, took in _trace.seconds().items()}
     ours, others = result["operators_ours"], sum(entry["count"] for entry in result["fell_back"])
     result["share"] = ours / (ours + others) if ours + others else None
     return result
