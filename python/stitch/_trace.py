@@ -1,16 +1,12 @@
 """What a process does, for who looks at it later: where STITCH_TRACE names a folder, events go to the process's file
-there (docs/tracing.md), in which the native library has its own."""
+there (docs/tracing.md), in which the native library has its own. Phases are summed up, too, for `stitch.report`."""
 
 import contextlib
 import json
 import os
-import threading
 import time
 
 from . import _native
-
-_seconds: dict = {}
-_lock = threading.Lock()
 
 
 def enabled() -> bool:
@@ -29,21 +25,14 @@ def event(name: str, /, **fields) -> None:
         _native.trace(name, _members(fields))
 
 
-def took(name: str, began: int) -> None:
-    """Counts the time of a stretch of work, which is traced elsewhere if it is."""
-    with _lock:
-        _seconds[name] = _seconds.get(name, 0.0) + (now() - began) * 1e-6
-
-
 def seconds() -> dict:
     """What stretches of work took, by name, whether somebody traces or not; those of several threads are added up."""
-    with _lock:
-        return dict(_seconds)
+    return {name: sum["us"] * 1e-6 for name, sum in json.loads(_native.sums())["phases"].items()}
 
 
 def since(name: str, began: int, /, **fields) -> None:
     """A stretch of work that began at `began` (of `now`) and ends now."""
-    took(name, began)
+    _native.count_phase(name, now() - began, "error" in fields)
     if enabled():
         _native.trace(name, _members(fields), began)
 
@@ -59,14 +48,6 @@ def phase(name: str, /, **fields):
         raise
     finally:
         since(name, began, **fields)
-
-
-def _in_child() -> None:
-    global _lock
-    _lock = threading.Lock()  # a thread that is not there may hold the parent's
-
-
-os.register_at_fork(after_in_child=_in_child)
 
 
 def _members(fields: dict) -> str:

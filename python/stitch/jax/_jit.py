@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import typing
 
 import jax
 from jax.extend import core
@@ -15,7 +16,7 @@ _JAX_OPTIONS = ("static_argnums", "static_argnames", "donate_argnums", "donate_a
 _WITHOUT_HEADERS = "this build of the package was made without XLA's headers (jaxlib was not installed)"
 
 
-def jit(fun=None, **options):
+def jit(fun: typing.Callable | None = None, **options: typing.Any) -> typing.Any:
     """Makes a function run in Stitch's kernels but for its products, as `jax.jit` makes it run in XLA's.
 
     Takes `static_argnums`, `static_argnames`, `donate_argnums`, `donate_argnames`, `keep_unused` and `inline` as

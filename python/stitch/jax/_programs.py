@@ -139,6 +139,7 @@ def made(asked: Asked, deadline_ms: int, reference: bool) -> Call:
 
 def _make(asked: Asked, deadline_ms: int) -> Call:
     settings, device = asked.settings, asked.device
+    missed = _report.misses()
     document = _program.make(
         asked.fragment,
         deadline_ms=deadline_ms,
@@ -148,6 +149,7 @@ def _make(asked: Asked, deadline_ms: int) -> Call:
         device=device,
         constraints="in_place" if asked.in_place else "",
     )
+    _report.explain_misses(asked.fragment.name, missed)
     # What cannot be opened is found now, when XLA can still take its place.
     program = _program.Program(document, device)
     _program.check_workspace(program, settings.max_workspace_bytes)
