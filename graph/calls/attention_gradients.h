@@ -20,8 +20,8 @@ namespace stitch::graph {
 /// it has it, element-wise operators and layouts behind them, and an outer dot for each of its results with the
 /// epilogue that `calls` gives that. It has no reduction: rows are operands, as what their broadcasts repeat.
 ///
-/// Where the two passes are graphs of their own, as PyTorch has them, either is found by itself: an attention others need
-/// the rows' maxima or sums of, and gradients by exponentials of scores less what is known of their rows.
+/// Where the two passes are graphs of their own, as PyTorch has them, either is found by itself: an attention others
+/// need the rows' maxima or sums of, and gradients by exponentials of scores less what is known of their rows.
 ///
 /// All calls of an attention, or none: where all that follows the scores ends in these calls' results, no call would
 /// wait for itself, and `wanted` says yes to the own graph of each. What follows the sums by the row alone
