@@ -322,7 +322,7 @@ TEST_F(EmulatedDriver, FunctionsAreFoundByNameAndVersion) {
 
 TEST_F(EmulatedDriver, TellsWhatItIsAskedFor) {
   using Counts = std::array<std::uint64_t, 3>;  // calls, waits, allocations
-  const auto asked = [&, last = Counts{}]() mutable {
+  auto asked = [last = Counts{}]() mutable {
     Counts now{}, since{};
     entry_of<void(std::uint64_t*, std::uint64_t*, std::uint64_t*)>("stitch_emulated_calls")(&now[0], &now[1], &now[2]);
     for (int i = 0; i < 3; ++i) since[i] = now[i] - last[i];
