@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import pathlib
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -14,7 +15,7 @@ import time
 
 import pytest
 from conftest import servers
-from test_processes import environment, settled, socket_to  # noqa: F401
+from test_processes import settled, socket_to
 
 from stitch import _programs
 
@@ -64,7 +65,7 @@ print(int(ours), int(not ours))
 """
 
 SCRIPTS = {"torch": TORCH, "jax": JAX, "onnx": ONNX}
-MODELS = pytest.mark.parametrize("front_end", SCRIPTS)
+FRONT_ENDS = pytest.mark.parametrize("front_end", SCRIPTS)
 
 # Holds the one worker of a server: what is tuned on demand goes before what look-ups want tuned.
 BUSY = """
@@ -80,7 +81,7 @@ for i in range(80):
 """
 
 
-def done_by(front_end: str, deadline_ms: int, environment, **variables):  # noqa: F811
+def done_by(front_end: str, deadline_ms: int, environment, **variables):
     """A script that has compared its results."""
     pytest.importorskip(front_end)
     command = [sys.executable, "-c", SCRIPTS[front_end], str(deadline_ms)]
@@ -89,17 +90,17 @@ def done_by(front_end: str, deadline_ms: int, environment, **variables):  # noqa
     return done
 
 
-def run(front_end: str, deadline_ms: int, environment, **variables) -> tuple[int, int]:  # noqa: F811
+def run(front_end: str, deadline_ms: int, environment, **variables) -> tuple[int, int]:
     """How often kernels of ours ran, and how often the framework itself."""
     ours, theirs = done_by(front_end, deadline_ms, environment, **variables).stdout.split()
     return int(ours), int(theirs)
 
 
-def socket_of(environment) -> pathlib.Path:  # noqa: F811
+def socket_of(environment) -> pathlib.Path:
     return next(pathlib.Path(environment["XDG_RUNTIME_DIR"]).rglob("stitchd.sock"))
 
 
-def counters(environment, *prefixes: str) -> dict:  # noqa: F811
+def counters(environment, *prefixes: str) -> dict:
     """The server's counters whose names begin so."""
     connection = http.client.HTTPConnection("localhost")
     connection.sock = socket_to(socket_of(environment))
@@ -109,7 +110,7 @@ def counters(environment, *prefixes: str) -> dict:  # noqa: F811
     return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines if line.startswith(prefixes))}
 
 
-def answered_from(environment) -> dict:  # noqa: F811
+def answered_from(environment) -> dict:
     """How many look-ups, by where their answer came from."""
     found = counters(environment, "stitch_lookups_total")
     return {name.partition('"')[2].rpartition('"')[0]: int(count) for name, count in found.items() if count}
@@ -124,13 +125,21 @@ def told(*command) -> list | dict:
     return json.loads(done.stdout)
 
 
-def jobs_of(environment) -> list:  # noqa: F811
+def jobs_of(environment) -> list:
     return told("show", "jobs", "--server", f"unix:{socket_of(environment)}")
 
 
+def place_of(folder: pathlib.Path) -> dict:
+    """The environment of processes whose server and store are in a folder."""
+    (folder / "cache").mkdir(exist_ok=True)
+    variables = {"XDG_RUNTIME_DIR": str(folder), "STITCH_CACHE_DIR": str(folder / "cache")}
+    return {name: value for name, value in {**os.environ, **variables}.items() if name != "STITCH_SERVER"}
+
+
 @pytest.fixture
-def busy(environment):  # noqa: F811
+def busy(tmp_path):
     """A server that has other things to tune for minutes."""
+    environment = place_of(tmp_path)
     begun = subprocess.run([sys.executable, "-c", BUSY], env=environment, capture_output=True, text=True)
     assert begun.returncode == 0, begun.stderr
     yield environment
@@ -138,7 +147,7 @@ def busy(environment):  # noqa: F811
         os.kill(process, signal.SIGKILL)  # asked to end it would finish the kernel that it has under way
 
 
-@MODELS
+@FRONT_ENDS
 def test_the_first_result_waits_for_no_tuning(front_end, busy):
     """Without time for plans the framework runs; with some, kernels that were predicted do, while what was to be tuned
     still waits for its turn."""
@@ -151,28 +160,7 @@ def test_the_first_result_waits_for_no_tuning(front_end, busy):
     assert not any(counters(busy, "stitch_measurements", 'stitch_store_records{kind="measurements"}').values())
 
 
-@MODELS
-def test_a_second_process_makes_nothing(front_end, environment, tmp_path):  # noqa: F811
-    """On the store that the first one left: what was planned, compiled, verified and measured stays as it was, all
-    look-ups are answered from the store, and the process tells what it took by phase."""
-    run(front_end, 60_000, environment)
-    assert set(answered_from(environment)) <= {"predicted", "pending"}
-    settled(environment)
-    work = ("stitch_store_records", "stitch_kernels_", "stitch_measurements_", "stitch_plans_")
-    before, asked = counters(environment, *work), answered_from(environment)
-    ours, theirs = run(front_end, 60_000, environment, STITCH_TRACE=str(tmp_path / "traces"))
-    settled(environment)
-    assert ours > 0 and theirs == 0
-    assert counters(environment, *work) == before
-    now = answered_from(environment)  # plans of a whole program come with it
-    assert (now.pop("store", 0) > 0) == (front_end == "torch") and now == asked, (asked, now)
-    (told_of,) = told("trace", tmp_path / "traces")["processes"]
-    assert told_of["misses"] == told_of["made"] == 0 and told_of["hits"] > 0
-    phases = {phase["name"] for phase in told_of["phases"]}
-    assert {"import", "load", "first launch"} <= phases and {"fetch", "make program"} & phases
-
-
-def end_servers(environment) -> None:  # noqa: F811
+def end_servers(environment) -> None:
     for process in servers(environment["XDG_RUNTIME_DIR"]):
         os.kill(process, signal.SIGTERM)
     while servers(environment["XDG_RUNTIME_DIR"]):
@@ -198,17 +186,50 @@ def damage(store: pathlib.Path) -> None:
         database.executemany("UPDATE artifact SET data = ? WHERE row = ?", [(changed(data), row) for row, data in rows])
 
 
-@MODELS
-def test_of_a_damaged_store_nothing_runs_and_the_reason_is_told(front_end, environment):  # noqa: F811
-    run(front_end, 60_000, environment)
+@pytest.fixture(scope="module", params=SCRIPTS)
+def warm(request, tmp_path_factory):
+    """A front end, and where its store is: the one that its first process left. No server runs."""
+    environment = place_of(tmp_path_factory.mktemp("warm"))
+    run(request.param, 60_000, environment)
+    assert answered_from(environment).keys() <= {"predicted", "pending"}
     settled(environment)
     end_servers(environment)
-    damage(pathlib.Path(environment["STITCH_CACHE_DIR"]))
+    yield request.param, environment
+    end_servers(environment)
+
+
+def test_a_second_process_makes_nothing(warm, tmp_path):
+    """What was planned, compiled, verified and measured stays as it was, all look-ups are answered from the store, and
+    the process tells what it took by phase."""
+    front_end, environment = warm
+    subprocess.run([sys.executable, "-c", "import stitch; stitch.connect()"], env=environment, check=True, timeout=60)
+    work = ("stitch_store_records", "stitch_kernels_", "stitch_measurements_", "stitch_plans_")
+    before = counters(environment, *work)
+    assert before and answered_from(environment) == {}
+    ours, theirs = run(front_end, 60_000, environment, STITCH_TRACE=str(tmp_path / "traces"))
+    settled(environment)
+    assert ours > 0 and theirs == 0
+    assert counters(environment, *work) == before
+    # Plans of a whole program come with it.
+    assert answered_from(environment).keys() == ({"store"} if front_end == "torch" else set())
+    (told_of,) = told("trace", tmp_path / "traces")["processes"]
+    assert told_of["misses"] == told_of["made"] == 0 and told_of["hits"] > 0
+    phases = {phase["name"] for phase in told_of["phases"]}
+    assert {"import", "load", "first launch"} <= phases and {"fetch", "make program"} & phases
+
+
+def test_of_a_damaged_store_nothing_runs_and_the_reason_is_told(warm, tmp_path):
+    front_end, undamaged = warm
+    end_servers(undamaged)
+    shutil.copytree(undamaged["STITCH_CACHE_DIR"], tmp_path / "cache")
+    environment = place_of(tmp_path)
+    damage(tmp_path / "cache")
     done = done_by(front_end, 60_000, environment)
     ours, theirs = map(int, done.stdout.split())
     assert ours + theirs > 0
     if theirs:
         assert "the stored bytes have hash" in done.stderr, done.stderr
+    end_servers(environment)
 
 
 EXPORT = """
