@@ -11,6 +11,7 @@ import pytest
 jax = pytest.importorskip("jax", reason="jax is not installed")
 
 import jax.numpy as jnp  # noqa: E402
+from jax.extend import core  # noqa: E402
 
 import stitch  # noqa: E402
 from stitch import _native  # noqa: E402
@@ -204,6 +205,72 @@ def test_what_is_made_of_constants_is_made_by_its_readers():
     assert len(calls) == 2 and all(line.rstrip().endswith(": (tensor<8x8xf32>) -> tensor<8x8xf32>") for line in calls), calls
 
 
+def test_what_is_cheaply_computed_again_is_not_kept():
+    def function(w, x):
+        return jnp.sum(jax.nn.gelu(x @ w) ** 2)
+
+    w, x, _ = arguments()
+    ours = jax.jit(jax.value_and_grad(stitch.jax.jit(function, **OURS)))
+    close(ours(w, x), jax.value_and_grad(function)(w, x), 1e-4)
+    first, second = (line for line in ours.lower(w, x).as_text().splitlines() if "@stitch_run" in line)
+    # The derivative has what went into the activation, which is the product's result.
+    assert first.rstrip().endswith("(tensor<8x32xf32>) -> tensor<f32>"), first
+    assert second.rstrip().endswith("(tensor<8x32xf32>, tensor<f32>) -> tensor<8x32xf32>") or second.rstrip().endswith(
+        "(tensor<f32>, tensor<8x32xf32>) -> tensor<8x32xf32>"
+    ), second
+
+
+def _some_function(seed: int):
+    random = numpy.random.default_rng(seed)
+    steps = [(int(random.integers(11)), random.integers(1 << 30, size=2)) for _ in range(30)]
+
+    def function(*values):
+        values = list(values)
+        for kind, places in steps:
+            a, b = (values[int(place) % len(values)] for place in places)
+            values.append(
+                (
+                    lambda: (a @ b) * 0.1,
+                    lambda: a + b,
+                    lambda: jnp.tanh(a),
+                    lambda: jnp.exp(-jnp.abs(b)) * a,
+                    lambda: a.T,
+                    lambda: a.reshape(2, 18).T.reshape(6, 6),
+                    lambda: a - a.mean(-1, keepdims=True),
+                    lambda: jnp.broadcast_to(b.sum(0), (6, 6)),
+                    lambda: jnp.where(jnp.arange(6)[:, None] >= jnp.arange(6), a, -1.0),
+                    lambda: jnp.concatenate([a[:2], b[2:]]),
+                    lambda: jax.nn.softmax(a),
+                )[kind]()
+            )
+        return sum(jnp.sum(jnp.sin(value)) for value in values[-4:])
+
+    return jax.value_and_grad(function, argnums=(0, 1, 2))
+
+
+def test_a_partition_computes_the_same():
+    """Random functions, whose pieces are evaluated where a call would be."""
+    piece_p = core.Primitive("piece")
+    piece_p.multiple_results = True
+    piece_p.def_impl(lambda *values, jaxpr: core.jaxpr_as_fun(jaxpr)(*values))
+    calls = again = 0
+    for seed in range(12):
+        function = _some_function(seed)
+        values = [jnp.asarray(numpy.random.default_rng(seed).standard_normal((6, 6)), "float32") for _ in range(3)]
+        flat = _jaxprs.flat(jax.make_jaxpr(function)(*values), custom=True)
+        products = {i for i, eqn in enumerate(flat.jaxpr.eqns) if eqn.primitive.name == "dot_general"}
+        graph = _partition.Graph(flat.jaxpr, products)
+        pieces = _partition.pieces_of(graph, _partition.groups_of(graph))
+        inside = [eqn.primitive.name for piece in pieces for eqn in piece.jaxpr.jaxpr.eqns]
+        assert "dot_general" not in inside
+        called = [piece.called(piece_p, jaxpr=piece.jaxpr) for piece in pieces]
+        split = _partition.joined(flat, graph, pieces, called, {})
+        close(core.jaxpr_as_fun(split)(*values), jax.tree.leaves(function(*values)), 1e-4)
+        calls += len(pieces)
+        again += sum(len(piece.group.again) for piece in pieces)
+    assert calls > 24 and again > 12, (calls, again)
+
+
 def test_weights_are_converted_where_they_are_read():
     def function(x, weights):
         for w in [w.astype("bfloat16") for w in weights]:
@@ -324,6 +391,33 @@ def test_what_is_to_be_computed_twice_is():
     close(ours(*arguments()), jax.grad(block)(*arguments()), 1e-4)
     assert "optimization_barrier" in ours.lower(*arguments()).as_text()
     assert stitch.jax.report()["fell_back"] == []
+
+
+def test_constants_inside_of_loops_branches_and_checkpoints():
+    table = numpy.random.default_rng(7).standard_normal((16, 16)).astype("float32")
+    inner = jax.jit(lambda c: jnp.tanh(c) * table[: c.shape[0]] + table[1])
+
+    def function(w, x):
+        y = jax.checkpoint(lambda x: inner(x @ w))(x)
+        y, _ = jax.lax.scan(lambda c, _: (inner(c @ w), None), y, None, length=2)
+        return jax.lax.cond(y.sum() > 0, lambda y: inner(y @ w), lambda y: y * 2, y).sum()
+
+    w, x, _ = arguments()
+    w = w[:, :16] / 4
+    close(stitch.jax.jit(jax.grad(function), **OURS)(w, x), jax.grad(function)(w, x), 1e-4)
+
+
+def test_references_stay_xlas_in_their_order():
+    def function(w, x):
+        reference = jax.new_ref(jnp.tanh(x @ w) * 2)
+        before = reference[...]
+        reference[0] = jnp.ones(w.shape[1])
+        return jax.nn.softmax(reference[...]) * before
+
+    w, x, _ = arguments()
+    close(stitch.jax.jit(function, device="emulated", improve=False, deadline_ms=600_000)(w, x), function(w, x))
+    report = stitch.jax.report()
+    assert report["runs"] == 2 and all("effects" in entry["reason"] for entry in report["fell_back"]), report
 
 
 def test_a_function_of_several_devices():

@@ -162,8 +162,18 @@ def entered(eqn, rewrite):
 
 
 def _open(function: core.ClosedJaxpr) -> core.Jaxpr:
-    assert not function.consts, "a jaxpr that was open has constants"
-    return function.jaxpr
+    """A jaxpr whose constants stand where they are read."""
+    values = {
+        var: core.Literal(const, var.aval) for var, const in zip(function.jaxpr.constvars, function.consts, strict=True)
+    }
+    if not values:
+        return function.jaxpr
+
+    def read(atom):
+        return values.get(atom, atom) if isinstance(atom, core.Var) else atom
+
+    eqns = [eqn.replace(invars=[*map(read, eqn.invars)]) for eqn in function.jaxpr.eqns]
+    return function.jaxpr.replace(constvars=[], eqns=eqns, outvars=[*map(read, function.jaxpr.outvars)])
 
 
 def variables(eqn) -> list[core.Var]:

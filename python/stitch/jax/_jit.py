@@ -133,7 +133,7 @@ def _call(fun, args, kwargs, settings: Settings, name: str, donates: _Donation):
         parts, kept = _pieces.around_effects(jaxpr, _primitive.call_p, **params)
         for eqn in kept:
             if not _pieces.is_word(eqn):
-                effects = ", ".join(sorted(str(effect) for effect in eqn.effects))
+                effects = ", ".join(sorted({type(effect).__name__ for effect in eqn.effects}))
                 _refuse(settings, name, f"{eqn.primitive.name}: it has effects ({effects})")
         results = core.jaxpr_as_fun(parts)(*constants, *arrays)
         return jax.tree.unflatten(result_tree, outputs.lift(results))

@@ -173,11 +173,10 @@ class _Splitter:
                     fall_back(self._settings, self._name, self._made[piece.key])
 
     def _keep(self, eqn) -> None:
-        reason = self._reason(eqn)
         if eqn.effects:
             reason = "it has effects"
-        elif reason is None and _has_library(eqn):
-            reason = "there are products inside"
+        else:
+            reason = self._reason(eqn) or ("there are products inside" if _has_library(eqn) else None)
         if reason is not None:
             error = errors.Unsupported(f"{eqn.primitive.name}: {reason}")
             fall_back(self._settings, self._name, error)
