@@ -143,6 +143,21 @@ Result<std::vector<LockedProgram>> parse_lock(std::string_view lock) {
   return programs;
 }
 
+const LockedProgram* locked_in(std::span<const LockedProgram> lock, const Program& program) {
+  const LockedProgram* found = nullptr;
+  for (const LockedProgram& locked : lock) {
+    if (locked.id != program.id) continue;
+    if (locked.target == program.target) return &locked;
+    if (found == nullptr) found = &locked;
+  }
+  return found;
+}
+
+const LockedFragment* fragment_in(const LockedProgram& locked, const Hash128& key) {
+  const auto found = std::ranges::find(locked.fragments, key, &LockedFragment::key);
+  return found == locked.fragments.end() ? nullptr : &*found;
+}
+
 Status check_lock(std::string_view lock, const Program& program) {
   STITCH_ASSIGN(const std::vector<Line> all, split(lock));
   const std::vector<std::string> found = lines_of(program);

@@ -42,6 +42,11 @@ struct LockedProgram {
 /// Errors: parse (no lock, its line), version_mismatch.
 Result<std::vector<LockedProgram>> parse_lock(std::string_view lock);
 
+/// What a lock has of a program: of those with its id the one for its target, or else the first; null: nothing.
+const LockedProgram* locked_in(std::span<const LockedProgram> lock, const Program& program);
+/// Null: the fragment is none of the locked program's.
+const LockedFragment* fragment_in(const LockedProgram& locked, const Hash128& key);
+
 /// Whether the program is what the lock says of it: of a lock of several programs, of the one with its id. Errors:
 /// those of parse_lock's first line; constraint, naming the first thing that differs.
 Status check_lock(std::string_view lock, const Program& program);

@@ -22,6 +22,7 @@
 #include "graph/simplify.h"
 #include "profiler/verify/input_source.h"
 #include "tuning/devices/device_set.h"
+#include "tuning/programs/locked_plan.h"
 #include "tuning/programs/model_program.h"
 #include "tuning/programs/program_price.h"
 
@@ -166,6 +167,14 @@ Status write_program(const RunOptions& options, const api::Program& program, Fil
   const bool json = options.program.extension() == ".json";
   return files.publish(options.program,
                        api::encode_program(program, json ? graph::Encoding::json : graph::Encoding::cbor));
+}
+
+/// What --lock has; nothing without it.
+Result<std::vector<api::LockedProgram>> read_lock(const RunOptions& options, const FileSystem& files) {
+  if (options.lock.empty()) return std::vector<api::LockedProgram>();
+  STITCH_ASSIGN(const std::string text, files.read(options.lock));
+  auto locked = api::parse_lock(text);
+  return locked ? std::move(locked) : locked.error().within(options.lock.string());
 }
 
 /// Writes the program's lock, and refuses a program that is not what --lock says.
@@ -321,11 +330,13 @@ Result<ExitCode> run(const RunOptions& options) {
   tuning::TunerOptions tuning_options;
   tuning_options.compiles = !options.outline;
   tuning_options.products = options.products;
+  if (!options.lock.empty()) tuning_options.stitch.keep = tuning::locked_candidates();
   STITCH_ASSIGN(const auto session, Session::open(options.common, tuning_options, {options.database}));
   std::unique_ptr<tuning::RememberingTuner> memory;
   if (session->store != nullptr) {
     STITCH_ASSIGN(memory, tuning::RememberingTuner::open(*session->store, *session->tuner, session->clock));
   }
+  STITCH_ASSIGN(const std::vector<api::LockedProgram> lock, read_lock(options, files));
   const std::string name = options.model.filename().string();
   import::ImportOptions importing;
   importing.constraints = options.common.constraints;
@@ -336,7 +347,8 @@ Result<ExitCode> run(const RunOptions& options) {
                                        .source = sha256(bytes),
                                        .memory = memory.get(),
                                        .progress = progress_display(options.common.quiet),
-                                       .stop = interruption.token()};
+                                       .stop = interruption.token(),
+                                       .lock = lock};
   const graph::Graph whole = imported->graph;
   phase.emplace("plan", std::initializer_list<trace::Field>{{"name", name}});
   auto program = options.outline ? tuning::outline_program(*std::move(imported), *session->tuner, request)

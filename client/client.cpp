@@ -273,12 +273,38 @@ Result<FetchedProgram> Client::requested_program(const Sha256& model, std::strin
   return FetchedProgram{std::move(program), answer.etag};
 }
 
+Status Client::take_locked(const api::LockedProgram& locked, api::Program& program) {
+  for (api::ProgramFragment& fragment : program.fragments) {
+    const api::LockedFragment* const of = api::fragment_in(locked, fragment.key);
+    if (of == nullptr) continue;
+    if (!of->plan) {
+      fragment.plan.reset();
+      fragment.why_none = "the lock has no plan for it";
+      continue;
+    }
+    if (fragment.plan && fragment.plan->id == *of->plan) continue;
+    Result<api::Plan> found = plan(*of->plan);
+    if (found && found->fragment != fragment.key)
+      found = make_error(ErrorKind::not_found, "it is one of fragment {}", found->fragment.hex());
+    if (!found && found.error().kind != ErrorKind::not_found) return found.error();
+    if (!found) {
+      return make_error(ErrorKind::constraint, "line {} of the lock: plan {} of fragment {}: {}", of->line,
+                        of->plan->hex(), fragment.key.hex(), found.error().message);
+    }
+    fragment.plan = *std::move(found);
+    fragment.why_none.clear();
+  }
+  return {};
+}
+
 Status Client::look_up_plans(api::Program& program, const FetchOptions& options) {
   using namespace std::chrono;
   const auto until = steady_clock::now() + milliseconds(options.deadline_ms);
+  const api::LockedProgram* const locked = api::locked_in(options.lock, program);
   std::vector<api::ProgramFragment*> missing;
   for (api::ProgramFragment& fragment : program.fragments) {
-    if (!fragment.plan) missing.push_back(&fragment);
+    const bool is_locked = locked != nullptr && api::fragment_in(*locked, fragment.key) != nullptr;
+    if (!fragment.plan && !is_locked) missing.push_back(&fragment);
   }
   // Begun, all of them, before any is waited for: the server predicts several at a time. What goes wrong shows below.
   FetchOptions at_once = options;
@@ -333,6 +359,7 @@ Result<api::Program> Client::made_program(std::string model, const FetchOptions&
     for (api::ProgramFragment& fragment : program.fragments) fragment.plan.reset();
   }
   trace_plans(program, "store");
+  if (const auto* locked = api::locked_in(options.lock, program)) STITCH_TRY(take_locked(*locked, program));
   STITCH_TRY(look_up_plans(program, options));
   const auto planned = std::ranges::find_if(program.fragments, [](const auto& each) { return each.plan.has_value(); });
   if (planned != program.fragments.end()) program.target = planned->plan->target;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "api/program_document.h"
+#include "api/program_lock.h"
 #include "api/protocol.h"
 #include "base/clock.h"
 #include "base/device_traits.h"
@@ -53,6 +54,8 @@ struct FetchOptions {
   std::optional<std::int64_t> max_workspace_bytes = {};
   /// This plan, also where the server has a better one by now, and no other later.
   std::optional<Hash128> plan = {};
+  /// Of a program that is made and that is among these, the plans that are locked and no others.
+  std::vector<api::LockedProgram> lock = {};
 };
 
 struct FetchedProgram {
@@ -107,7 +110,8 @@ class Client {
   /// The program of a model or graph that need not have been tuned (what import::import_bytes reads; the ending of
   /// `name` tells the format where the contents do not), its code inside. Fragments that the server has no plan for are
   /// looked up, all at once, as by `fetch`; one that cannot be planned says why and has none. Errors: those that the
-  /// importer has for the model; timeout when there is no plan at the deadline; those of `artifact`.
+  /// importer has for the model; timeout when there is no plan at the deadline; constraint (a plan of
+  /// FetchOptions::lock that the server does not have, with the lock's line); those of `artifact`.
   Result<api::Program> make_program(std::string model, const FetchOptions& options = {});
 
   /// Bytes by content, from the local folder or the server; checked against the hash. Error: corrupt when the server's
@@ -147,6 +151,8 @@ class Client {
   /// Whether the server's own target is this GPU's class.
   [[nodiscard]] bool plans_for(const DeviceTraits& device) const;
   Status look_up_plans(api::Program& program, const FetchOptions& options);
+  /// Gives every fragment that is locked the plan that is.
+  Status take_locked(const api::LockedProgram& locked, api::Program& program);
   /// The plan of this id in place of the answer's.
   Status take(const Hash128& id, api::LookupAnswer& answer);
   Result<std::unique_ptr<Connection>> connection();

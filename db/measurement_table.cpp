@@ -26,12 +26,13 @@ Status require_references(Connection& connection, const MeasurementRecord& measu
                     to_string(measurement.subject_kind), measurement.subject.hex());
 }
 
+/// The newest counts; but one with warm L2 never in the place of one with cold L2, which plans are compared by.
 Status make_measured(Connection& connection, const Hash128& plan) {
   STITCH_TRY(connection.execute(
       "UPDATE plan SET label = 'measured', neighbour = NULL, measured_us = m.median, tool = m.tool, "
       "toolkit = m.toolkit, judged_on = m.judged_on, wall_us = m.wall_us, judged = m.judged "
       "FROM (SELECT * FROM measurement WHERE subject = ?1 AND subject_kind = 'plan' AND kind = 'device time' "
-      "ORDER BY wall_us DESC, row DESC LIMIT 1) m WHERE plan.id = ?1",
+      "ORDER BY cold_l2 DESC, wall_us DESC, row DESC LIMIT 1) m WHERE plan.id = ?1",
       plan));
   return {};
 }

@@ -53,6 +53,7 @@ std::string_view to_string(Comparison comparison) {
 }
 
 std::string SampleComparison::describe() const {
+  if (!unlike.empty()) return fmt::format("what cannot be compared with the incumbent: {}", unlike);
   if (!std::isfinite(high)) return fmt::format("{:.3f} of the incumbent, too few samples to tell", ratio);
   return fmt::format("{:.3f} of the incumbent ({:.3f} … {:.3f}): {}", ratio, low, high, to_string(verdict));
 }
@@ -71,6 +72,24 @@ SampleComparison compare_samples(std::span<const double> incumbent, std::span<co
   if (comparison.high < 1 && comparison.ratio <= 1 - options.least_effect) comparison.verdict = Comparison::faster;
   if (comparison.low > 1 && 1 / comparison.ratio <= 1 - options.least_effect) comparison.verdict = Comparison::slower;
   return comparison;
+}
+
+std::string unlike_conditions(const Measurement& one, const Measurement& other) {
+  const auto both = [](std::string_view a, std::string_view b) { return fmt::format("{} and {}", a, b); };
+  const auto l2 = [](const Measurement& of) { return of.cold_l2 ? "cold L2" : "warm L2"; };
+  const auto runs = [](const Measurement& of) { return of.cuda_graph ? "a CUDA graph" : "kernels"; };
+  if (one.kind != other.kind || one.unit != other.unit) return both(one.unit, other.unit);
+  if (one.cold_l2 != other.cold_l2) return both(l2(one), l2(other));
+  if (one.cuda_graph != other.cuda_graph) return both(runs(one), runs(other));
+  if (one.method != other.method) return both(one.method, other.method);
+  return {};
+}
+
+SampleComparison compare_measurements(const Measurement& incumbent, const Measurement& challenger,
+                                      const ComparisonOptions& options) {
+  SampleComparison comparison;
+  comparison.unlike = unlike_conditions(incumbent, challenger);
+  return comparison.unlike.empty() ? compare_samples(incumbent.samples, challenger.samples, options) : comparison;
 }
 
 }  // namespace stitch::profiler

@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "profiler/measure/measurement.h"
+
 namespace stitch::profiler {
 
 enum class Comparison : std::uint8_t { faster, slower, ambiguous };
@@ -20,8 +22,9 @@ struct SampleComparison {
   Comparison verdict = Comparison::ambiguous;
   double ratio = 1;          ///< of the medians, challenger ÷ incumbent
   double low = 0, high = 0;  ///< confidence interval of the ratio; high is infinite with too few samples
+  std::string unlike;        ///< why the two cannot be compared at all; empty: they can
 
-  /// "0.93 of the incumbent (0.92 … 0.95): faster".
+  /// "0.93 of the incumbent (0.92 … 0.95): faster", or why there is no ratio.
   [[nodiscard]] std::string describe() const;
 };
 
@@ -31,5 +34,13 @@ struct SampleComparison {
 /// than 9 samples of either are always ambiguous at the default confidence. Durations are > 0, in any order and unit.
 SampleComparison compare_samples(std::span<const double> incumbent, std::span<const double> challenger,
                                  const ComparisonOptions& options = {});
+
+/// In what two measurements were taken unlike, so that their samples say nothing of each other: times or counts, cold
+/// or warm L2, as a CUDA graph or as kernels, by what they were told; "cold L2 and warm L2". Empty: in nothing.
+std::string unlike_conditions(const Measurement& one, const Measurement& other);
+
+/// The same of two measurements; ambiguous where they were taken in unlike ways.
+SampleComparison compare_measurements(const Measurement& incumbent, const Measurement& challenger,
+                                      const ComparisonOptions& options = {});
 
 }  // namespace stitch::profiler

@@ -107,7 +107,7 @@ void launch(Plan& plan, nb::sequence parameters, nb::sequence results, std::uint
 
 nb::bytes make_program(const Client& client, const Fragment& fragment, std::int64_t deadline_ms, bool improve,
                        const std::string& products, const std::string& device, int ordinal,
-                       const std::string& constraints, bool predict) {
+                       const std::string& constraints, bool predict, const std::string& lock) {
   std::string document;
   {
     nb::gil_scoped_release released;
@@ -118,6 +118,7 @@ nb::bytes make_program(const Client& client, const Fragment& fragment, std::int6
     options.products = products;
     options.constraints = value_of(graph::parse_constraints(constraints));
     options.predict = predict;
+    if (!lock.empty()) options.lock = value_of(api::parse_lock(lock));
     options.device = value_of(client::open_executor(value_of(device_kind(device)), ordinal)).executor->traits();
     const api::Program program =
         value_of(client.client->make_program(graph::encode(fragment.graph, graph::Encoding::cbor), options));
@@ -228,8 +229,9 @@ void bind_client(nb::module_& module) {
            "Fetches a plan and loads it, waiting up to deadline_ms for the server to find or predict one")
       .def("make_program", &make_program, nb::arg("fragment"), nb::arg("deadline_ms") = 60'000,
            nb::arg("improve") = true, nb::arg("products") = "", nb::arg("device") = "emulated", nb::arg("ordinal") = 0,
-           nb::arg("constraints") = "", nb::arg("predict") = true,
-           "The program of a whole graph as a CBOR document with its code inside, waiting up to deadline_ms for plans")
+           nb::arg("constraints") = "", nb::arg("predict") = true, nb::arg("lock") = "",
+           "The program of a whole graph as a CBOR document with its code inside, waiting up to deadline_ms for plans; "
+           "lock: a lock's text, whose plans it has and no others")
       .def("why", &why, nb::arg("fragment"), nb::arg("constraints") = "", nb::arg("device") = "emulated",
            nb::arg("ordinal") = 0, "Which plan is stored for a fragment, or in what the nearest one's key differs")
       .def("tune", &tune, nb::arg("fragment"), nb::arg("trials") = nb::none(), nb::arg("constraints") = "",

@@ -154,11 +154,13 @@ def program(
     `improve` the server tunes in the background what it had to predict. Errors: Unavailable (no server), Timeout,
     Unsupported (an operator that nobody here computes; the message names it). `constraints` and `predict` are as of
     `stitch.plan`; fragments without a plan are then computed by the reference evaluator. `lock`: a file that
-    `Program.lock` was written to; a program of other plans is a ConstraintError, which names the first; so is one that
-    needs more memory beside inputs and results (arena and workspaces) than `max_workspace_bytes`.
+    `Program.lock` was written to; of a model the server is asked for these plans by their ids, also where it has better
+    ones by now. Plans that it does not have, and a file of other plans, are a ConstraintError, which names the first;
+    so is a program that needs more memory beside inputs and results (arena and workspaces) than `max_workspace_bytes`.
     """
     most = _plan._most_workspace(max_workspace_bytes)
     document = _read(source)
+    locked = "" if lock is None else pathlib.Path(lock).read_text(encoding="utf-8")
     if document is None:
         products = products or default_products(device)
         fragment = _plan.fragment(source)
@@ -168,11 +170,12 @@ def program(
             "ordinal": ordinal,
             "constraints": constraints,
             "predict": predict,
+            "lock": locked,
         }
         document = make(fragment, deadline_ms=deadline_ms, improve=improve, server=server, **settings)
     program = Program(document, device, ordinal)
     if lock is not None:
-        program._native.check_lock(pathlib.Path(lock).read_text(encoding="utf-8"))
+        program._native.check_lock(locked)
     check_workspace(program, most)
     return program
 

@@ -45,6 +45,33 @@ TEST_F(LockEmulated, NamesWhatADatabaseServes) {
   EXPECT_EQ(stitch({"run", taller, "--db", database, "--lock", lock, "--cache", cache}).code, 0);
 }
 
+TEST_F(LockEmulated, APlanThatIsNotStoredIsMadeAgainOrRefusedByItsLine) {
+  ASSERT_EQ(stitch({"tune", model, "--db", database, "--cache", cache}).code, 0);
+  ASSERT_EQ(locked({model, "--db", database, "-o", lock}).code, 0);
+  const auto run_into = [&](const std::string& db, const std::string& results, const std::string& by) {
+    return stitch(
+        {"run", model, "--db", folder.at(db), "--lock", by, "--output", folder.at(results), "--cache", cache});
+  };
+  ASSERT_EQ(run_into("stitch.db", "here", lock).code, 0);
+  const Outcome there = run_into("empty.db", "there", lock);
+  ASSERT_EQ(there.code, 0) << there.err;
+  int files = 0;
+  for (const auto& file : std::filesystem::directory_iterator(folder.at("here"))) {
+    ++files;
+    EXPECT_EQ(read_file(file.path()), read_file(folder.at("there") + "/" + file.path().filename().string()));
+  }
+  EXPECT_EQ(files, 2);
+  EXPECT_EQ(locked({"--check", lock, "--db", folder.at("empty.db")}).code, 0) << "it is kept, and served: none was";
+
+  std::string other = read_file(lock);
+  const std::size_t code = other.find("  code ") + 7;
+  other[code] = other[code] == '0' ? '1' : '0';
+  const Outcome refused = run_into("other.db", "refused", folder.write("other.lock", other));
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_THAT(refused.err, testing::ContainsRegex("line 4 of the lock: plan [0-9a-f]{32} of fragment [0-9a-f]{32}: it "
+                                                  "is not stored, and it cannot be made again: kernel "));
+}
+
 TEST_F(LockEmulated, NothingIsMadeForALock) {
   ASSERT_EQ(stitch({"tune", taller, "--db", database, "--cache", cache}).code, 0);
   const Outcome written = locked({model, "--db", database, "-o", lock});

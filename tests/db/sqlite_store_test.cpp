@@ -302,6 +302,24 @@ TEST_F(SqliteStoreTest, TheNewestMeasurementStands) {
   EXPECT_EQ(store->get_plan(id)->measured_us, 5.0);
 }
 
+TEST_F(SqliteStoreTest, AMeasurementWithWarmL2DisplacesNoneWithColdL2) {
+  const Hash128 id = samples::put(*store, 1);
+  ASSERT_OK(store->put_device(samples::gpu()));
+  MeasurementRecord warm = samples::measurement(MeasurementRecord::Subject::plan, id, {3});
+  warm.cold_l2 = false;
+  ASSERT_OK(store->record_measurement(warm));
+  EXPECT_EQ(store->get_plan(id)->measured_us, 3.0) << "better than none";
+  MeasurementRecord cold = samples::measurement(MeasurementRecord::Subject::plan, id, {5});
+  ASSERT_TRUE(cold.cold_l2);
+  ASSERT_OK(store->record_measurement(cold));
+  EXPECT_EQ(store->get_plan(id)->measured_us, 5.0);
+  warm.samples = {2};
+  warm.provenance.wall_us += 10;
+  ASSERT_OK(store->record_measurement(warm));
+  EXPECT_EQ(store->get_plan(id)->measured_us, 5.0);
+  EXPECT_EQ(store->list_measurements(id)->size(), 3U) << "it is kept all the same";
+}
+
 TEST_F(SqliteStoreTest, EventCountsAreNeverTime) {
   const Hash128 id = samples::put(*store, 1);
   ASSERT_OK(store->put_device(samples::emulated()));

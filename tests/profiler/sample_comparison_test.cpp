@@ -63,5 +63,41 @@ TEST(SampleComparisonTest, TheIntervalHoldsTheRatio) {
   EXPECT_EQ(compare_samples({{1.0}}, {{2.0}}).describe(), "2.000 of the incumbent, too few samples to tell");
 }
 
+TEST(SampleComparisonTest, OnlyLikeIsComparedWithLike) {
+  const auto measured = [](double median, std::uint64_t seed) {
+    Measurement measurement;
+    measurement.samples = series(40, median, 0.02, seed);
+    measurement.method = "CUPTI activity";
+    return measurement;
+  };
+  const Measurement incumbent = measured(10, 1);
+  EXPECT_EQ(compare_measurements(incumbent, measured(5, 2)).verdict, Comparison::faster);
+  const struct {
+    const char* unlike;
+    void (*change)(Measurement&);
+  } cases[] = {
+      {"cold L2 and warm L2", [](Measurement& m) { m.cold_l2 = false; }},
+      {"kernels and a CUDA graph", [](Measurement& m) { m.cuda_graph = true; }},
+      {"CUPTI activity and CUPTI activity, the graph's kernels",
+       [](Measurement& m) { m.method = "CUPTI activity, the graph's kernels"; }},
+      {"us and sectors",
+       [](Measurement& m) {
+         m.kind = Measurement::Kind::event_count;
+         m.unit = "sectors";
+       }},
+  };
+  for (const auto& [unlike, change] : cases) {
+    Measurement challenger = measured(5, 2);
+    change(challenger);
+    const SampleComparison comparison = compare_measurements(incumbent, challenger);
+    EXPECT_EQ(comparison.verdict, Comparison::ambiguous);
+    EXPECT_EQ(comparison.unlike, unlike);
+    EXPECT_EQ(comparison.describe(), std::string("what cannot be compared with the incumbent: ") + unlike);
+    Measurement other = incumbent;
+    change(other);
+    EXPECT_EQ(compare_measurements(other, challenger).verdict, Comparison::faster) << unlike << ", of both";
+  }
+}
+
 }  // namespace
 }  // namespace stitch::profiler

@@ -105,6 +105,24 @@ TEST_F(KernelHistoryEmulated, AnotherShapeIsPlannedByWhatWasMeasured) {
   EXPECT_EQ(measured.plan.label, "measured");
 }
 
+TEST_F(KernelHistoryEmulated, NothingIsLearnedFromWarmL2) {
+  const graph::Graph fragment = samples::softmax(64, 512), other = samples::softmax(128, 256);
+  for (const bool cold : {false, true}) {
+    timer_.cold_l2 = cold;
+    ASSERT_EQ(measure(fragment).label, db::Label::measured);
+    const auto form = graph::canonicalise(fragment);
+    const auto known =
+        FragmentHistory::read(*store_, {form->key, tuner_->target()}, form->family_key, timer_.identity().key);
+    ASSERT_TRUE(known.ok()) << known.error().message;
+    const auto plan = tuner_->explore(form->graph);
+    for (const search::PlannedKernel& kernel : plan->kernels)
+      EXPECT_EQ(known->of(kernel.kernel->key, {}).own.empty(), !cold);
+    plan_for("h100", nullptr);
+    EXPECT_EQ(tuned_->predict({.fragment = graph::canonicalise(other)->graph})->plan.label,
+              cold ? "near" : "predicted");
+  }
+}
+
 TEST_F(KernelHistoryEmulated, AnotherGpuIsPlannedByWhatWasMeasured) {
   const db::PlanRecord neighbour = measure(samples::softmax(64, 512));
   // Another entry of the table, a variant of the same GPU, a slice of it.

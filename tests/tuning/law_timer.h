@@ -52,7 +52,9 @@ class LawTimer final : public KernelTimer {
     ++kernels_measured;
     const Result<double> us = law(*built.candidate.scheduled);
     if (!us) return us.error();
-    return series(*us, 0.01, static_cast<std::uint64_t>(kernels_measured));
+    profiler::Measurement measured = series(*us, 0.01, static_cast<std::uint64_t>(kernels_measured));
+    measured.cold_l2 = cold_l2;
+    return measured;
   }
   /// A challenger, which comes first, is a tenth faster than the plan that is served.
   Result<std::vector<profiler::Measurement>> measure_plans(std::span<const RunnablePlan> asked) override {
@@ -64,6 +66,7 @@ class LawTimer final : public KernelTimer {
 
   Law law;
   bool plans = true;
+  bool cold_l2 = true;         ///< what measurements of kernels say of themselves
   std::set<Hash128> recorded;  ///< schedules that can be measured; empty: all
   int kernels_measured = 0;
 

@@ -39,7 +39,9 @@ class ScriptedTimer final : public KernelTimer {
     for (const RunnablePlan& plan : plans) {
       EXPECT_EQ(plan.images.size(), plan.plan->launches.size());
       for (const auto& image : plan.images) EXPECT_FALSE(image.cubin.empty() || image.ptx.empty());
-      measured.push_back(series(of_plan(measured.size()), 0.01, measured.size()));
+      Measurement one = series(of_plan(measured.size()), 0.01, measured.size());
+      one.cold_l2 = is_cold(measured.size());
+      measured.push_back(std::move(one));
     }
     plans_measured = plans.size();
     return measured;
@@ -47,6 +49,7 @@ class ScriptedTimer final : public KernelTimer {
 
   std::function<Result<Measurement>(int candidate)> of_candidate = [](int) { return series(10, 0.01, 1); };
   std::function<double(std::size_t place)> of_plan = [](std::size_t) { return 10.0; };
+  std::function<bool(std::size_t place)> is_cold = [](std::size_t) { return true; };
   std::size_t plans_measured = 0;
 
  private:
@@ -172,6 +175,20 @@ TEST_F(MeasuredTuningEmulated, OnlyAClearlyFasterChallengerIsPromoted) {
   const auto promotions = store_->list_promotions({});
   ASSERT_EQ(promotions->items.size(), 2U);
   EXPECT_EQ(promotions->items.back().previous, first.plan.id);
+}
+
+TEST_F(MeasuredTuningEmulated, WhatWasMeasuredOtherwiseIsNotPromoted) {
+  const TunedFragment first = tune();
+  ASSERT_TRUE(tuned_->keep(first).ok());
+  timer_.of_candidate = [](int c) { return series(c == 1 ? 9 : 10, 0.01, static_cast<std::uint64_t>(c)); };
+  timer_.of_plan = [](std::size_t place) { return place == 0 ? 5.0 : 10.0; };
+  timer_.is_cold = [](std::size_t place) { return place != 0; };
+  const TunedFragment warm = tune();
+  ASSERT_NE(warm.plan.id, first.plan.id);
+  ASSERT_TRUE(warm.comparison);
+  EXPECT_EQ(warm.comparison->unlike, "cold L2 and warm L2");
+  ASSERT_TRUE(tuned_->keep(warm).ok());
+  EXPECT_EQ(store_->find_plan({key_, tuner_->target()}, {})->plan->id, first.plan.id);
 }
 
 TEST_F(MeasuredTuningEmulated, EventCountsAreNoTimes) {

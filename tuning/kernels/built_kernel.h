@@ -1,13 +1,17 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
+#include <set>
+#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/device_spec.h"
 #include "base/result.h"
+#include "base/sha256.h"
 #include "codegen/compile/compiler.h"
 #include "codegen/kernel.h"
 #include "costmodel/machine_code.h"
@@ -57,12 +61,21 @@ Status check_residency(const codegen::GeneratedKernel& generated, const codegen:
 /// correctness; nothing when it is.
 std::optional<Error> judge(std::shared_ptr<const BuiltKernel>& built, Result<profiler::Verification> found);
 
+/// Verifies a kernel again, a few times at most, where the device went away under it (unavailable): another thread's
+/// kernel may have hung or faulted on the same device, which takes every session on it along, and is no fault of this
+/// one.
+Result<profiler::Verification> verify_undisturbed(const std::stop_token& stop,
+                                                  const std::function<Result<profiler::Verification>()>& verify);
+
 /// Whether measurements tell that one kernel is faster than another; not, where one of them was not measured.
 bool is_faster(const BuiltKernel& challenger, const BuiltKernel& best);
 
 /// Whether it waits for its predecessor before it touches memory, in its PTX and, since ptxas may move loads of what it
 /// takes for constant, in its machine code: only such a kernel may be launched dependent (codegen/device/launch.cuh).
 bool may_depend(const BuiltKernel& built);
+
+/// Whether its machine code and its PTX are among these.
+bool is_made_of(const BuiltKernel& built, const std::set<Sha256>& code);
 
 /// The image of a built kernel, as a device loads it.
 profiler::KernelImage image_of(const BuiltKernel& built);

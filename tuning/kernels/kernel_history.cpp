@@ -44,14 +44,15 @@ std::optional<ErrorKind> failure_of(Outcome outcome) {
   return std::nullopt;
 }
 
-/// The newest measurement of a candidate; on one device, or device times of any when `device` is empty.
+/// The newest measurement of a candidate with cold L2; on one device, or device times of any when `device` is empty.
 Result<std::optional<db::MeasurementRecord>> newest(const db::Store& store, const Hash128& candidate,
                                                     const std::string& device) {
   STITCH_ASSIGN(auto measurements, store.list_measurements(candidate));  // oldest first
   for (auto measurement = measurements.rbegin(); measurement != measurements.rend(); ++measurement) {
     const bool wanted =
         device.empty() ? measurement->kind == db::MeasurementRecord::Kind::device_time : measurement->device == device;
-    if (wanted && measurement->summary.median > 0) return std::optional(std::move(*measurement));
+    if (wanted && measurement->cold_l2 && measurement->summary.median > 0)
+      return std::optional(std::move(*measurement));
   }
   return std::optional<db::MeasurementRecord>();
 }

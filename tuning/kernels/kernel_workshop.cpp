@@ -4,6 +4,7 @@
 #include <tbb/task_arena.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <span>
 
@@ -106,9 +107,11 @@ Trial KernelWorkshop::verify_candidate(Trial trial, const std::stop_token& stop)
   const BuiltKernel& built = *trial.built;
   profiler::VerifyOptions looking = options_.verify;
   looking.stop = stop;
-  trial.failure = judge(
-      trial.built, profiler::verify_kernel(verifier_, trial.candidate.kernel->graph, trial.candidate.scheduled->program,
-                                           built.generated, image_of(built), looking));
+  Result<profiler::Verification> found = verify_undisturbed(stop, [&] {
+    return profiler::verify_kernel(verifier_, trial.candidate.kernel->graph, trial.candidate.scheduled->program,
+                                   built.generated, image_of(built), looking);
+  });
+  trial.failure = judge(trial.built, std::move(found));
   return trial;
 }
 
@@ -152,6 +155,32 @@ Attempts KernelWorkshop::first_of(std::span<const KernelCandidate> candidates, b
     if (verifies && !trial.failure) trial = verify_candidate(std::move(trial), stop);
     attempts.add(std::move(trial));
     if (attempts.best || was_stopped(attempts.others.back())) break;
+  }
+  return attempts;
+}
+
+Attempts KernelWorkshop::made_of(const search::SharedKernel& kernel, const std::set<Sha256>& code,
+                                 const std::stop_token& stop) {
+  std::vector<Trial> trials(kernel->candidates.size());
+  std::atomic<std::size_t> first = trials.size();
+  tbb::parallel_for(std::size_t{0}, trials.size(), [&](std::size_t c) {
+    if (c > first || stop.stop_requested()) return;
+    Trial trial = build_candidate({kernel, static_cast<int>(c)}, stop);
+    if (trial.failure || !is_made_of(*trial.built, code)) return;
+    trials[c] = std::move(trial);
+    for (std::size_t known = first; c < known && !first.compare_exchange_weak(known, c);) {
+    }
+  });
+  Attempts attempts;
+  // Of several with one code the best predicted, whoever was built first.
+  const auto own = std::ranges::find_if(trials, [](const Trial& trial) { return trial.built != nullptr; });
+  if (own != trials.end()) {
+    attempts.best = std::move(*own);
+  } else if (stop.stop_requested()) {
+    return stopped();
+  } else {
+    attempts.others.emplace_back().failure =
+        make_error(ErrorKind::not_found, "none of its {} candidates has that code", trials.size());
   }
   return attempts;
 }

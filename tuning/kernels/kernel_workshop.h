@@ -3,6 +3,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/sha256.h"
 #include "codegen/compile/compiler.h"
 #include "profiler/verify/verify.h"
 #include "search/schedule/kernel_cache.h"
@@ -67,6 +69,11 @@ class KernelWorkshop {
   /// was measured here goes before; else nothing is remembered.
   Attempts first_of(std::span<const KernelCandidate> candidates, bool verifies, const std::stop_token& stop = {});
 
+  /// The one of the kernel's candidates whose machine code and PTX are among these: how a plan is made again whose code
+  /// is known (api/program_lock.h). No other candidate is to blame for being another: `others` has nothing but why
+  /// there is no best (not_found, cancelled). Nothing is remembered.
+  Attempts made_of(const search::SharedKernel& kernel, const std::set<Sha256>& code, const std::stop_token& stop = {});
+
   /// The first candidates (WorkshopOptions::compiled_candidates), built side by side, in the order in which they are
   /// verified and measured: those that failed, then by their estimates, equal ones by their predictions; before all of
   /// them the simplest of those that are as good as the best (tuning/kernels/equal_candidates.h). The order does not
@@ -77,7 +84,7 @@ class KernelWorkshop {
   Attempts verify(const search::SharedKernel& kernel, const std::stop_token& stop = {});
 
   /// The fastest of the first right candidates: one takes the place of another with a better estimate only if it is
-  /// clearly faster (profiler::compare_samples). A trial that could be verified but not measured is without
+  /// clearly faster (profiler::compare_measurements). A trial that could be verified but not measured is without
   /// measurement. The same as verify without a timer.
   Attempts measure(const search::SharedKernel& kernel, const std::stop_token& stop = {});
 

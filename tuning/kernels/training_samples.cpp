@@ -51,13 +51,14 @@ Status for_each_item(const Fetch& fetch, const Visit& visit) {
   return {};
 }
 
-/// The newest device times of a candidate, one per device, as samples. Returns how many.
+/// The newest device times of a candidate with cold L2, one per device, as samples. Returns how many.
 Result<std::size_t> add_measured(const db::Store& store, const Hash128& schedule, std::string_view target,
                                  TrainingSet& set) {
   STITCH_ASSIGN(const auto measurements, store.list_measurements(schedule));
   std::map<std::string, const db::MeasurementRecord*> newest;  // they come oldest first
   for (const db::MeasurementRecord& measurement : measurements) {
-    if (measurement.kind == db::MeasurementRecord::Kind::device_time) newest[measurement.device] = &measurement;
+    if (measurement.kind == db::MeasurementRecord::Kind::device_time && measurement.cold_l2)
+      newest[measurement.device] = &measurement;
   }
   std::size_t added = 0;
   for (const auto& [device, measurement] : newest) {

@@ -28,7 +28,7 @@ class ContractionMaker {
     trials_.emplace(context_, kernels_, tuned_.fragment.key, request_.stop);
     tuned_.seconds.plan += planning.seconds();
     report("codegen", 0.2);
-    STITCH_TRY(find_kernel());
+    STITCH_TRY(request_.code == nullptr ? find_kernel() : make_again());
     STITCH_ASSIGN(tuned_.plan, build_plan(request_.fragment, {planned()}));
     const std::vector<std::shared_ptr<const BuiltKernel>> kernels = {built_};
     record_plan(context_,
@@ -95,10 +95,23 @@ class ContractionMaker {
       tuned_.trials.candidates.push_back(candidate_record(
           context_, tuned_.fragment.key,
           {trials_->kernel()->key, ranked.schedule, ranked.predicted_us, trial.built.get(), trial.failure}, verifies_));
+      context_.faults->note(tuned_.trials.candidates.back());
     }
     if (built_) return {};
     if (request_.failed) request_.failed(tuned_.fragment, tuned_.trials);
     return tried.back().failure->within("no schedule of the product is right");
+  }
+
+  /// The schedule of the wanted code, of those that are ever tried.
+  Status make_again() {
+    std::vector<int> places(count());
+    std::iota(places.begin(), places.end(), 0);
+    for (const ProductTrial& trial : trials_->build_all(places)) {
+      if (!built_ && !trial.failure && is_made_of(*trial.built, *request_.code)) built_ = trial.built;
+    }
+    if (stopped()) return make_error(ErrorKind::cancelled, "stopped while kernels were made");
+    return built_ ? Status()
+                  : make_error(ErrorKind::not_found, "none of the product's {} schedules has that code", count());
   }
 
   /// The launch as the plan has it: arguments are the fragment's own.

@@ -81,7 +81,8 @@ Result<TunedFragment> PlanMaker::make() {
   STITCH_TRY(explore());
   if (request_.stop.stop_requested()) return make_error(ErrorKind::cancelled, "stopped after planning");
   for (Status made = make_kernels(); !made; made = make_kernels()) {
-    if (!blames_kernel(made.error().kind)) return made.error();
+    // Another partition than the first would have been another plan.
+    if (!blames_kernel(made.error().kind) || request_.code != nullptr) return made.error();
     if (!partition_again()) return give_up(made.error());
   }
   STITCH_ASSIGN(tuned_.plan, build_plan(request_.fragment, *fusion_, built_));
@@ -158,8 +159,9 @@ double PlanMaker::run(const Stage& stage) {
   return watch.seconds();
 }
 
-/// What the neighbours chose of a kernel, or else its own candidates.
+/// What the neighbours chose of a kernel, or else its own candidates; those of the wanted code where any is.
 Attempts PlanMaker::attempt(const search::SharedKernel& kernel, bool verifies) {
+  if (request_.code != nullptr) return workshop_.made_of(kernel, *request_.code, request_.stop);
   Attempts near;
   if (const auto* candidates = near_.of(kernel->key)) {
     near = workshop_.first_of(*candidates, verifies, request_.stop);
@@ -195,10 +197,12 @@ Status PlanMaker::make_kernels() {
   find_distinct();
   strayed_ = false;
   near_ = {};
-  if (request_.history != nullptr && !measures_) near_ = choose_near(*fusion_, *context_.scorer, *request_.history);
+  if (request_.history != nullptr && request_.code == nullptr && !measures_)
+    near_ = choose_near(*fusion_, *context_.scorer, *request_.history);
   run_stages();
   if (request_.stop.stop_requested()) return make_error(ErrorKind::cancelled, "stopped while kernels were made");
   for (std::size_t k = 0; k < distinct_.size(); ++k) {
+    if (request_.code != nullptr) continue;                     // nothing was found out of any
     if (!recorded_.insert(distinct_[k]->key).second) continue;  // as it was in a partition before
     record_trials(context_, tuned_.fragment.key, *distinct_[k], attempts_[k].all(), verifies_, tuned_.trials);
   }

@@ -34,7 +34,7 @@ Status time_plan(const TuningContext& context, const PlanRequest& request,
   }
   if (!other) return {};
   tuned.trials.measurements.push_back(record_of(1));
-  if (in_us) tuned.comparison = profiler::compare_samples((*measured)[1].samples, mine.samples);
+  if (in_us) tuned.comparison = profiler::compare_measurements((*measured)[1], mine);
   return {};
 }
 

@@ -48,8 +48,10 @@ void ProductTrials::verify(ProductTrial& trial) const {
   looking.stop = stop_;
   const BuiltKernel& built = *trial.built;
   trial.failure =
-      judge(trial.built, profiler::verify_kernel(*context_.verifying, *kernels_.graph, ranked(trial.place).execution(),
-                                                 built.generated, image_of(built), looking));
+      judge(trial.built, verify_undisturbed(stop_, [&] {
+              return profiler::verify_kernel(*context_.verifying, *kernels_.graph, ranked(trial.place).execution(),
+                                             built.generated, image_of(built), looking);
+            }));
 }
 
 void ProductTrials::measure(ProductTrial& trial) const {

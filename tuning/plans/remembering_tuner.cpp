@@ -18,6 +18,18 @@ bool found_wrong_kernels(const TunedFragment& tuned) {
   return false;
 }
 
+/// Errors: those of the store; corrupt (a document that is none); not_found (code that is not there).
+Result<ServedPlan> with_code(const db::Store& store, const db::PlanRecord& record) {
+  ServedPlan found;
+  STITCH_ASSIGN(found.plan, plan_from_record(record));
+  for (const api::KernelLaunch& launch : found.plan.launches) {
+    STITCH_ASSIGN(db::Artifact ptx, store.get_artifact(launch.ptx));
+    STITCH_ASSIGN(db::Artifact cubin, store.get_artifact(launch.cubin));
+    found.images.push_back({launch.name, std::move(ptx.bytes), std::move(cubin.bytes), record.key.target.architecture});
+  }
+  return found;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<RememberingTuner>> RememberingTuner::open(db::Store& store, const Tuner& tuner,
@@ -195,15 +207,19 @@ Result<std::optional<api::Plan>> RememberingTuner::stale(const Hash128& fragment
 Result<std::optional<ServedPlan>> RememberingTuner::served(const Hash128& fragment) const {
   STITCH_ASSIGN(const db::Lookup found, store_.find_plan({fragment, tuner_.target()}, {}));
   if (!found.plan) return std::optional<ServedPlan>();
-  ServedPlan served;
-  STITCH_ASSIGN(served.plan, plan_from_record(*found.plan));
-  for (const api::KernelLaunch& launch : served.plan.launches) {
-    STITCH_ASSIGN(db::Artifact ptx, store_.get_artifact(launch.ptx));
-    STITCH_ASSIGN(db::Artifact cubin, store_.get_artifact(launch.cubin));
-    served.images.push_back(
-        {launch.name, std::move(ptx.bytes), std::move(cubin.bytes), found.plan->key.target.architecture});
-  }
+  STITCH_ASSIGN(ServedPlan served, with_code(store_, *found.plan));
   return std::optional(std::move(served));
+}
+
+Result<std::optional<ServedPlan>> RememberingTuner::stored(const Hash128& plan) const {
+  const Result<db::PlanRecord> record = store_.get_plan(plan);
+  if (record && record->status == db::PlanStatus::withdrawn)
+    return make_error(ErrorKind::constraint, "it was withdrawn: what it computes was found to be wrong");
+  Result<ServedPlan> found = record ? with_code(store_, *record) : record.error();
+  if (found) return std::optional(*std::move(found));
+  const ErrorKind why = found.error().kind;
+  if (why != ErrorKind::not_found && why != ErrorKind::corrupt) return found.error();
+  return std::optional<ServedPlan>();
 }
 
 Status RememberingTuner::withdraw_unverified(const Hash128& fragment, std::string_view reason) {

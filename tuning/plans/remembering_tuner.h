@@ -14,7 +14,7 @@
 
 namespace stitch::tuning {
 
-/// A plan that a store serves, with the machine code of its launches.
+/// A plan of a store, with the machine code of its launches.
 struct ServedPlan {
   api::Plan plan;
   std::vector<profiler::KernelImage> images;  ///< by launch
@@ -67,6 +67,9 @@ class RememberingTuner {
   [[nodiscard]] Result<std::optional<api::Plan>> stale(const Hash128& fragment, const api::Plan* own) const;
   /// The plan that is served for the fragment now. Errors: those of the store.
   [[nodiscard]] Result<std::optional<ServedPlan>> served(const Hash128& fragment) const;
+  /// A plan that is stored under this id, served or not; nothing when it, or code of it, is not there or is damaged.
+  /// Errors: those of the store; constraint (it was withdrawn).
+  [[nodiscard]] Result<std::optional<ServedPlan>> stored(const Hash128& plan) const;
   /// What was tried of the fragment's kernels before, and of kernels like them. Errors: those of the store.
   [[nodiscard]] Result<FragmentHistory> history(const Hash128& fragment, const Hash128& family) const;
   /// Takes out of service what was predicted for the fragment and then found to be wrong.

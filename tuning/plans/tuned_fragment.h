@@ -2,12 +2,14 @@
 
 #include <functional>
 #include <optional>
+#include <set>
 #include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "api/protocol.h"
+#include "base/sha256.h"
 #include "codegen/compile/compiler.h"
 #include "db/records.h"
 #include "db/trial_records.h"
@@ -39,6 +41,9 @@ struct PlanRequest {
   const RunnablePlan* incumbent = nullptr;
   /// What was measured of fragments like it; chooses schedules where kernels are not measured. Null: nothing is known.
   const FragmentHistory* history = nullptr;
+  /// The machine code and PTX of a plan that is to be made again: of every kernel the candidate that has it, and no
+  /// other. Of Tuner::predict; null: whichever are best.
+  const std::set<Sha256>* code = nullptr;
   ProgressSink progress = {};
   std::stop_token stop = {};
   /// Told what was found out where kernels failed and no plan is left to be made without them.

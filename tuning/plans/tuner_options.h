@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/device_spec.h"
+#include "codegen/compile/compiler.h"
 #include "costmodel/trained_model.h"
 #include "profiler/verify/verify.h"
 #include "search/partition/fusion_explorer.h"
@@ -55,8 +56,11 @@ struct TunerOptions {
   int compiled_candidates = 0;  ///< of each kernel before any is verified; 0: as WorkshopOptions says
   KernelSearchOptions search;   ///< of kernels, beyond those; its seed is that of verification
   int threads = 0;              ///< 0: one per hardware thread
-  /// Told what does not keep plans from being made, for a log: that compilers cannot be confined here. May be empty.
+  /// Told what does not keep plans from being made, for a log: that compilers cannot be confined here, and every
+  /// candidate that hung, faulted or was wrong, a line each (tuning/plans/fault_log.h). May be empty.
   std::function<void(std::string_view)> complain = {};
+  /// What compiles, made around the compiler that would: for tests that break it. May be empty.
+  std::function<std::unique_ptr<codegen::Compiler>(codegen::Compiler&)> around_compiler = {};
   /// Predicts times with this combined cost model; null: with the analytical one.
   std::shared_ptr<const costmodel::TrainedCostModel> cost_model;
 };

@@ -54,6 +54,11 @@ Result<std::unique_ptr<TuningContext>> TuningContext::create(TunerOptions option
     context->caching = std::make_unique<codegen::CachingCompiler>(*compiler, *context->artifacts, options.complain);
     compiler = context->caching.get();
   }
+  if (options.compiles && options.around_compiler) {
+    context->compiler = options.around_compiler(*compiler);
+    compiler = context->compiler.get();
+  }
+  context->faults = std::make_unique<FaultLog>(options.complain);
   context->target = {context->device.name, options.architecture, release_of(context->toolkit),
                      codegen::generator_version()};
   STITCH_TRY(choose_scorer(options, *context));

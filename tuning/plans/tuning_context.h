@@ -16,6 +16,7 @@
 #include "search/schedule/kernel_cache.h"
 #include "search/schedule/scorer.h"
 #include "tuning/kernels/kernel_workshop.h"
+#include "tuning/plans/fault_log.h"
 #include "tuning/plans/tuner_options.h"
 
 namespace stitch::tuning {
@@ -39,6 +40,7 @@ struct TuningContext {
   std::string toolkit;                            ///< of NVRTC: "13.0.88"
   std::unique_ptr<codegen::ArtifactCache> artifacts;
   std::unique_ptr<codegen::CachingCompiler> caching;
+  std::unique_ptr<codegen::Compiler> compiler;  ///< TunerOptions::around_compiler's; null: there is none
   std::unique_ptr<search::Scorer> scorer;
   std::string scorer_name;
   std::unique_ptr<search::KernelCache> kernels;
@@ -47,6 +49,7 @@ struct TuningContext {
   KernelTimer* timer = nullptr;
   std::vector<profiler::DeviceIdentity> judges;  ///< the first verifies, the last measures
   const Clock* clock = nullptr;
+  std::unique_ptr<FaultLog> faults;
   mutable tbb::task_arena arena;
   /// Of predictions, which somebody waits for: places that no tuning takes, and one of their own for two callers.
   mutable tbb::task_arena predicting;

@@ -140,6 +140,8 @@ void record_trials(const TuningContext& context, const Hash128& fragment, const 
     if (const auto form = graph::canonicalise(kernel.graph)) family = form->family_key;
   }
   for (const Trial& trial : trials) {
+    // That there was no device says nothing of the candidate.
+    if (trial.failure && trial.failure->kind == ErrorKind::unavailable) continue;
     const search::StitchCandidate& scheduled = *trial.candidate.scheduled;
     db::Candidate candidate = candidate_record(context, fragment,
                                                {kernel.key, kernel::schedule_hash(scheduled.schedule),
@@ -148,6 +150,7 @@ void record_trials(const TuningContext& context, const Hash128& fragment, const 
     if (trial.built && trial.built->measurement) {
       records.measurements.push_back(measurement_record(context, kernel, family, candidate.schedule_hash, trial));
     }
+    context.faults->note(candidate);
     records.candidates.push_back(std::move(candidate));
   }
 }

@@ -10,6 +10,7 @@
 #include "graph/simplify.h"
 #include "profiler/verify/input_source.h"
 #include "tuning/plans/plan_record.h"
+#include "tuning/programs/locked_plan.h"
 #include "tuning/programs/program_builder.h"
 
 namespace stitch::tuning {
@@ -84,17 +85,21 @@ class CodeSet {
   std::set<Sha256> known_;
 };
 
+void give_plan(ServedPlan served, api::ProgramFragment& fragment, CodeSet& code) {
+  for (std::size_t i = 0; i < served.images.size(); ++i) {
+    const api::KernelLaunch& launch = served.plan.launches[i];
+    code.add(launch.cubin, std::move(served.images[i].cubin));
+    code.add(launch.ptx, std::move(served.images[i].ptx));
+  }
+  fragment.plan = std::move(served.plan);
+  fragment.why_none.clear();
+}
+
 /// Gives the fragment the plan that the memory serves. False: it serves none that will do.
 Result<bool> recall(const RememberingTuner& memory, bool settled, api::ProgramFragment& fragment, CodeSet& code) {
   STITCH_ASSIGN(std::optional<ServedPlan> served, memory.served(fragment.key));
   if (!served || (settled && !memory.is_settled(served->plan))) return false;
-  for (std::size_t i = 0; i < served->images.size(); ++i) {
-    const api::KernelLaunch& launch = served->plan.launches[i];
-    code.add(launch.cubin, std::move(served->images[i].cubin));
-    code.add(launch.ptx, std::move(served->images[i].ptx));
-  }
-  fragment.plan = std::move(served->plan);
-  fragment.why_none.clear();
+  give_plan(*std::move(served), fragment, code);
   return true;
 }
 
@@ -110,6 +115,21 @@ Result<RememberingTuner*> memory_of(const ProgramRequest& request, const api::Pr
   if (request.memory == nullptr) return nullptr;
   STITCH_ASSIGN(const bool same, request.memory->is_stored_as(fragment.key, fragment.graph));
   return same ? request.memory : nullptr;
+}
+
+/// Gives the fragment the plan that is locked for it, whichever it had.
+Status give_locked_plan(const Tuner& tuner, const ProgramRequest& request, const api::LockedFragment& locked,
+                        api::ProgramFragment& fragment, CodeSet& code) {
+  if (!locked.plan) {
+    fragment.plan.reset();
+    fragment.why_none = "the lock has no plan for it";
+    return {};
+  }
+  if (fragment.plan && fragment.plan->id == *locked.plan) return {};
+  STITCH_ASSIGN(RememberingTuner* const memory, memory_of(request, fragment));
+  STITCH_ASSIGN(ServedPlan plan, locked_plan({tuner, memory, request.stop}, locked, fragment.graph));
+  give_plan(std::move(plan), fragment, code);
+  return {};
 }
 
 /// Whether a fragment is in the place of library calls: no other has a product.
@@ -141,11 +161,16 @@ void take_plans(api::Program& from, api::Program& program) {
 
 Status plan_program(const Tuner& tuner, const ProgramRequest& request, api::Program& program) {
   CodeSet code(program);
+  const api::LockedProgram* const locked = api::locked_in(request.lock, program);
   for (std::size_t f = 0; f < program.fragments.size(); ++f) {
     api::ProgramFragment& fragment = program.fragments[f];
-    if (fragment.plan || !fragment.why_none.empty()) continue;
     const std::string title = fmt::format("fragment {} of {}", f + 1, program.fragments.size());
     if (request.progress) request.progress({"plan", 1.0 * f / program.fragments.size(), title});
+    if (const auto* of = locked == nullptr ? nullptr : api::fragment_in(*locked, fragment.key)) {
+      STITCH_TRY(give_locked_plan(tuner, request, *of, fragment, code));
+      continue;
+    }
+    if (fragment.plan || !fragment.why_none.empty()) continue;
     STITCH_ASSIGN(RememberingTuner* const memory, memory_of(request, fragment));
     if (memory != nullptr) {
       STITCH_ASSIGN(const bool recalled, recall(*memory, request.tunes, fragment, code));

@@ -2,10 +2,12 @@
 
 #include <optional>
 #include <set>
+#include <span>
 #include <stop_token>
 #include <string_view>
 
 #include "api/program_document.h"
+#include "api/program_lock.h"
 #include "base/result.h"
 #include "import/import.h"
 #include "tuning/plans/progress.h"
@@ -27,6 +29,9 @@ struct ProgramRequest {
   ProgressSink progress = {};
   std::stop_token stop = {};
   std::optional<ProductsBy> products = {};  ///< instead of the tuner's
+  /// Of a program that is among these, the plans that are locked and no others: what the memory has under a plan's id,
+  /// whatever it serves, or the same plan made again.
+  std::span<const api::LockedProgram> lock = {};
 };
 
 /// The program of a model without plans: simplified (where products may be ours, attentions' gradients, too), cut as
@@ -37,7 +42,8 @@ Result<api::Program> outline_program(import::Imported model, const Tuner& tuner,
                                      const std::set<Hash128>& left = {});
 
 /// Gives every fragment of the program a plan, and the program their code. A fragment for which none can be made says
-/// why. Errors: cancelled, those of the memory's store.
+/// why. Errors: cancelled, those of the memory's store; constraint (a locked plan that is not stored and cannot be made
+/// again, with the lock's line).
 Status plan_program(const Tuner& tuner, const ProgramRequest& request, api::Program& program);
 
 /// Both. A product of ours without a plan is left to the library (of an attention two calls and what is between them,
