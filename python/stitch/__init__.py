@@ -10,6 +10,7 @@
 `stitch.onnx` runs ONNX models as onnxruntime does, `stitch.jax` functions of JAX. Each is imported by its name.
 """
 
+from ._activity import freeze, report
 from ._native import version as __version__
 from ._plan import Fragment, Plan, fragment, plan, tune, why
 from ._program import Port, Program, program
@@ -48,8 +49,10 @@ __all__ = [
     "Unsupported",
     "connect",
     "fragment",
+    "freeze",
     "plan",
     "program",
+    "report",
     "tune",
     "why",
 ]

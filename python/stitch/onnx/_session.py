@@ -14,7 +14,7 @@ import numpy
 from . import _context, _options, _types
 from .. import _trace
 from .._settings import nearest
-from ._errors import EPFail, Fail, InvalidArgument, NoSuchFile, NotImplemented
+from ._errors import EPFail, Fail, InvalidArgument, NoSuchFile, NotImplemented, OnnxError, PlanMissing
 from ._model import _UNKNOWN, Model
 from ._options import RunOptions, SessionOptions
 from ._values import IOBinding, OrtValue
@@ -72,8 +72,9 @@ class InferenceSession:
 
     `path_or_bytes`, `sess_options`, `providers` and `provider_options` as onnxruntime's. The provider is
     StitchExecutionProvider, with the options that `list_provider_options` names. With CPUExecutionProvider behind it a
-    model that nobody here computes is run by onnxruntime, if that is installed, and it is said once per reason;
-    without, or with session.disable_cpu_ep_fallback, that is an exception which names the operator.
+    model that nobody here computes is run by onnxruntime, if that is installed, and it is said once per reason; so are
+    runs with shapes that have no plan where none may be made (STITCH_MODE=replay, `stitch.freeze`). Without, or with
+    session.disable_cpu_ep_fallback, that is an exception which names the operator, or a PlanMissing.
 
     Where all extents are known the program is made here; otherwise the first run with new shapes makes it. Safe to use
     from several threads. Errors: NoSuchFile, InvalidProtobuf, InvalidGraph, NotImplemented, EngineError (no server),
@@ -96,7 +97,8 @@ class InferenceSession:
         self._inputs = [_node(port) for port in self._model.ports["inputs"]]
         self._outputs = [_node(port) for port in self._model.ports["outputs"]]
         self._path_or_bytes = path_or_bytes
-        self._theirs = None
+        self._theirs = None  # runs everything
+        self._spare = None  # runs what has no plan
         self._events: list = []
         self._began = time.perf_counter_ns()
         self._lock = threading.Lock()
@@ -107,7 +109,7 @@ class InferenceSession:
 
     def _write_context(self, wish) -> None:
         """Writes the model as a file of one node, as ep.context_enable asks."""
-        if self._theirs is not None:
+        if self._theirs is not None or self._spare is not None:
             raise EPFail("ep.context_enable: onnxruntime runs the model, and there is no program to write")
         if self._model.context is not None:
             raise InvalidArgument("ep.context_enable: the model was compiled already")
@@ -147,6 +149,8 @@ class InferenceSession:
                 self._look_for_boundaries(fixed)
         except NotImplemented as error:
             self._fall_back(error)
+        except PlanMissing as error:
+            self._take_spare(error)
 
     def _look_for_boundaries(self, extents: dict) -> None:
         """Operators without a rule do not depend on extents: with any that will do, they are found before a run."""
@@ -163,23 +167,36 @@ class InferenceSession:
                 raise NotImplemented(f"{op} ({place}): {reason}")
 
     def _fall_back(self, error: NotImplemented) -> None:
+        """From now on onnxruntime runs everything."""
+        self._theirs = self._their_session(error)
+        self._providers = [_THEIRS]
+
+    def _take_spare(self, error: PlanMissing):
+        """A session of onnxruntime's for this run and others that have no plan."""
+        with self._lock:
+            if self._spare is None:
+                self._spare = self._their_session(error)
+            return self._spare
+
+    def _their_session(self, error: OnnxError):
+        """Errors: EPFail (it is forbidden); `error` where nobody asked for onnxruntime, or it is not there."""
         asked = _THEIRS in self._providers
         if asked and self._sess_options._entries.get("session.disable_cpu_ep_fallback") == "1":
             raise EPFail(f"session.disable_cpu_ep_fallback is set, and {error}") from error
         onnxruntime = _onnxruntime() if asked else None
         if onnxruntime is None:
             if asked:
-                raise NotImplemented(f"{error}; onnxruntime, which is to run it instead, is not installed") from error
+                raise type(error)(f"{error}; onnxruntime, which is to run it instead, is not installed") from error
             raise error
         source = self._path_or_bytes
-        self._theirs = onnxruntime.InferenceSession(
+        theirs = onnxruntime.InferenceSession(
             os.fspath(source) if isinstance(source, os.PathLike) else source, providers=[_THEIRS]
         )
-        self._providers = [_THEIRS]
         _trace.event("fallback", what=self._model.ports["graph"], reason=str(error), to="onnxruntime")
         if str(error) not in _said:
             _said.add(str(error))
             log.warning("onnxruntime runs the model: %s", error)
+        return theirs
 
     # ---- what the model is
 
@@ -227,7 +244,8 @@ class InferenceSession:
         """The outputs of these names (None or none: all) for the feeds, as NumPy arrays.
 
         `input_feed`: arrays, or OrtValues, by name. Errors: ValueError (an input without a feed), InvalidArgument (a
-        name, shape or type that the model has not), NotImplemented, RuntimeException (a kernel faulted).
+        name, shape or type that the model has not), NotImplemented, PlanMissing (no plan is stored, and none may be
+        made), RuntimeException (a kernel faulted).
         """
         if run_options is not None:
             if not isinstance(run_options, RunOptions):
@@ -249,6 +267,8 @@ class InferenceSession:
         if self._theirs is None:
             try:
                 prepared = self._model.prepared(feeds)
+            except PlanMissing as error:
+                return self._take_spare(error).run(None, feeds)
             except NotImplemented as error:
                 with self._lock:
                     if self._theirs is None:
