@@ -72,7 +72,7 @@ void visit_fields(auto& archive, Of<LookupRequest> auto& request) {
   archive("fragment", request.fragment).defaulted("name", request.name);
   archive.defaulted("deadline_ms", request.deadline_ms, Between<std::int64_t>(0, 600'000));
   archive.defaulted("improve", request.improve).optional("device", request.device);
-  archive.optional("predict", request.predict).nothing_else();
+  archive.optional("predict", request.predict).optional("explain", request.explain).nothing_else();
 }
 
 void visit_fields(auto& archive, Of<LookupAnswer> auto& answer) {

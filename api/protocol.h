@@ -153,6 +153,9 @@ struct LookupRequest {
   std::optional<DeviceTraits> device = {};
   /// False: a miss is only told of. Nothing is predicted for it, and nothing stored.
   std::optional<bool> predict = {};
+  /// True, of a look-up that predicts nothing: somebody wants to know why there is no plan, and nobody runs without it.
+  /// The server does not count a miss then.
+  std::optional<bool> explain = {};
 };
 
 /// What the look-up found. Parameter i of the plan is parameter parameter_order[i] of the fragment in the request,

@@ -49,10 +49,29 @@ std::filesystem::path token_file(const ClientOptions& options, const ServerAddre
   return named != nullptr && *named != '\0' ? std::filesystem::path(named) : api::default_token_path(address.port);
 }
 
+/// Whether the process has what is stored and nothing else.
+bool is_replaying() { return asked_mode() == "replay"; }
+
+std::int64_t planned_in(const api::Program& program) {
+  return std::ranges::count_if(program.fragments, [](const auto& fragment) { return fragment.plan.has_value(); });
+}
+
+/// Error: not_found.
+Status check_complete(const api::Program& program) {
+  const auto missing = std::ranges::find_if(program.fragments, [](const auto& fragment) { return !fragment.plan; });
+  if (missing == program.fragments.end()) return {};
+  return make_error(ErrorKind::not_found, "{} of the {} fragments of {} have no plan: {}",
+                    std::ssize(program.fragments) - planned_in(program), program.fragments.size(), program.model,
+                    missing->why_none);
+}
+
 }  // namespace
 
 Client::Client(const ClientOptions& options, ServerAddress address)
-    : options_(options), address_(std::move(address)), artifacts_(files_, clock_, options.cache, options.cache_bytes) {}
+    : options_(options),
+      activity_(options.activity ? options.activity : std::make_shared<Activity>()),
+      address_(std::move(address)),
+      artifacts_(files_, clock_, options.cache, options.cache_bytes) {}
 
 Result<std::unique_ptr<Client>> Client::open(const ClientOptions& options) {
   trace::Phase phase("connect", {{"address", options.server}});
@@ -153,10 +172,17 @@ Result<api::LookupAnswer> Client::look_up(const api::LookupRequest& request) {
   return ask<api::LookupAnswer>(std::move(call));
 }
 
-/// Whether a miss is to be predicted: not where the process replays what is stored.
-static bool predicts(const FetchOptions& options) { return options.predict && asked_mode() != "replay"; }
+bool Client::predicts(const FetchOptions& options) const {
+  return options.predict && !is_replaying() && !activity_->is_frozen();
+}
 
-api::LookupRequest request_for(const graph::Graph& fragment, const FetchOptions& options) {
+Status Client::may_be_tuned() const {
+  if (predicts({})) return {};
+  return make_error(ErrorKind::constraint, "nothing is tuned for a program that {}",
+                    is_replaying() ? "replays what is stored (STITCH_MODE)" : "is frozen");
+}
+
+api::LookupRequest Client::request_for(const graph::Graph& fragment, const FetchOptions& options) const {
   api::LookupRequest request{fragment, options.name, options.deadline_ms, options.improve, options.device, {}};
   request.fragment.constraints = fragment.constraints | options.constraints;
   if (!predicts(options)) request.predict = false;
@@ -200,20 +226,25 @@ Result<api::LookupAnswer> Client::fetched(const graph::Graph& fragment, const Fe
         return make_error(ErrorKind::corrupt, "plan {} is not one for this fragment", answer.plan->id.hex());
       }
       if (options.plan && answer.plan->id != *options.plan) STITCH_TRY(take(*options.plan, answer));
+      const bool predicted = answer.source == api::LookupAnswer::Source::predicted;
+      activity_->add(predicted ? Event::plan_predicted : Event::plan_stored);
       return answer;
     }
-    if (!predicts(options)) {
+    if (!request.predict.value_or(true)) {
+      activity_->add(Event::miss);
       return make_error(ErrorKind::not_found, "no plan for fragment {} is stored{}{}", answer.fragment.hex(),
                         answer.closest_plan ? "; the nearest differs in " : "",
                         answer.closest_plan ? fmt::to_string(fmt::join(answer.differed, ", ")) : "");
     }
     const auto left = duration_cast<milliseconds>(until - steady_clock::now()).count();
     if (left <= 0) {
+      activity_->add(Event::deadline_passed);
       return make_error(ErrorKind::timeout, "no plan for fragment {} within {} ms{}", answer.fragment.hex(),
                         options.deadline_ms, answer.job ? fmt::format("; job {} makes one", *answer.job) : "");
     }
     // The server was too busy to predict: it answered before the deadline.
     std::this_thread::sleep_for(milliseconds(std::min<std::int64_t>(left, 100)));
+    request = request_for(fragment, options);  // the client may be frozen by now
     request.deadline_ms = left;
   }
 }
@@ -268,8 +299,11 @@ Result<FetchedProgram> Client::requested_program(const Sha256& model, std::strin
   call.timeout_seconds = options_.timeout_seconds;
   STITCH_ASSIGN(const HttpAnswer answer, send(call));
   if (answer.status == 304) return FetchedProgram{std::nullopt, std::string(tag)};
+  if (answer.status == 404 && !predicts({})) activity_->add(Event::miss);
   if (answer.status != 200) return api::decode_error(answer.body, encoding_of(answer));
   STITCH_ASSIGN(api::Program program, api::decode_program(answer.body, encoding_of(answer)));
+  activity_->add(Event::program);
+  activity_->add(Event::plan_stored, planned_in(program));
   return FetchedProgram{std::move(program), answer.etag};
 }
 
@@ -358,9 +392,12 @@ Result<api::Program> Client::made_program(std::string model, const FetchOptions&
   if (options.device && !plans_for(*options.device)) {  // those are for the server's own target
     for (api::ProgramFragment& fragment : program.fragments) fragment.plan.reset();
   }
+  activity_->add(Event::program);
+  activity_->add(Event::plan_stored, planned_in(program));
   trace_plans(program, "store");
   if (const auto* locked = api::locked_in(options.lock, program)) STITCH_TRY(take_locked(*locked, program));
   STITCH_TRY(look_up_plans(program, options));
+  if (options.complete && !predicts(options)) STITCH_TRY(check_complete(program));
   const auto planned = std::ranges::find_if(program.fragments, [](const auto& each) { return each.plan.has_value(); });
   if (planned != program.fragments.end()) program.target = planned->plan->target;
   std::set<Sha256> known;
@@ -384,6 +421,7 @@ Result<std::string> Client::fetched_artifact(const Sha256& hash, trace::Phase& p
   const bool cached = !options_.cache.empty();
   if (cached) {
     if (auto bytes = artifacts_.find(hash)) {
+      activity_->add(Event::artifact_kept);
       phase.add({"source", "folder"});
       phase.add({"bytes", bytes->size()});
       return *std::move(bytes);
@@ -396,6 +434,7 @@ Result<std::string> Client::fetched_artifact(const Sha256& hash, trace::Phase& p
   if (sha256(answer.body) != hash) {
     return make_error(ErrorKind::corrupt, "artifact {}: the server sent other bytes", hash.hex());
   }
+  activity_->add(Event::artifact_fetched);
   phase.add({"source", "server"});
   phase.add({"bytes", answer.body.size()});
   // A folder that cannot be written costs time, not the artifact.
@@ -407,6 +446,8 @@ Result<std::string> Client::fetched_artifact(const Sha256& hash, trace::Phase& p
 
 Result<api::Submitted> Client::submit_fragment(const graph::Graph& fragment, std::string_view name,
                                                std::optional<std::int64_t> trials) {
+  STITCH_TRY(may_be_tuned());
+  activity_->add(Event::tuning);
   HttpCall call{.method = "POST", .target = with_name("/v1/fragments", name), .content_type = std::string(cbor)};
   if (trials) call.target += fmt::format("&trials={}", *trials);
   call.body = graph::encode(fragment, Encoding::cbor);
@@ -415,6 +456,8 @@ Result<api::Submitted> Client::submit_fragment(const graph::Graph& fragment, std
 
 Result<api::Submitted> Client::submit_model(std::string bytes, std::string_view name, std::int64_t trials,
                                             const graph::Constraints& constraints) {
+  STITCH_TRY(may_be_tuned());
+  activity_->add(Event::tuning);
   HttpCall call{.method = "POST", .target = with_name("/v1/models", name), .content_type = "application/octet-stream"};
   if (trials > 0) call.target += fmt::format("&trials={}", trials);
   if (constraints.any()) call.target += fmt::format("&constraints={}", to_string(constraints));
@@ -473,6 +516,14 @@ Status Client::follow(std::int64_t job, std::int64_t after, const std::function<
     }
     if (!told) std::this_thread::sleep_for(milliseconds(100));
   }
+}
+
+Result<std::string> Client::metrics() {
+  HttpCall call{.target = "/metrics", .accept = "text/plain"};
+  call.timeout_seconds = options_.timeout_seconds;
+  STITCH_ASSIGN(HttpAnswer answer, send(std::move(call)));
+  if (answer.status != 200) return api::decode_error(answer.body, encoding_of(answer));
+  return std::move(answer.body);
 }
 
 Result<api::PromotionFeed> Client::promotions(std::int64_t after, std::int64_t wait_ms) {

@@ -18,6 +18,7 @@
 #include "base/file.h"
 #include "base/result.h"
 #include "base/trace.h"
+#include "client/activity.h"
 #include "client/artifact_folder.h"
 #include "client/connection.h"
 #include "graph/graph.h"
@@ -34,14 +35,20 @@ struct ClientOptions {
   /// Take machine code over plain HTTP from another machine; also by STITCH_ALLOW_REMOTE=1.
   bool allow_remote = false;
   double timeout_seconds = 30;  ///< for an answer, on top of whatever a call waits for by itself
+  /// Where this client counts what it does, and is frozen, together with others; empty: by itself.
+  std::shared_ptr<Activity> activity = {};
 };
 
 struct FetchOptions {
   std::int64_t deadline_ms = 10'000;  ///< how long to wait for a plan
   bool improve = true;                ///< let the server tune the fragment in the background when it must predict
-  /// False: plans that are stored, or not_found at once; nothing is predicted or tuned for a miss. STITCH_MODE=replay
-  /// asks for that in all of a process; with STITCH_MODE=off nothing is looked up (unavailable).
+  /// False: plans that are stored, or not_found at once; nothing is predicted or tuned for a miss, which the server
+  /// counts. STITCH_MODE=replay asks for that in all of a process, Activity::freeze from then on; with STITCH_MODE=off
+  /// nothing is looked up (unavailable).
   bool predict = true;
+  /// Of make_program where nothing is predicted: a program with a fragment without a plan is not_found. False: it comes
+  /// as it is.
+  bool complete = true;
   std::string name = {};                ///< for people: where the fragment comes from
   graph::Constraints constraints = {};  ///< of the plan, besides those of the fragment itself
   /// What the driver reports of the GPU that the plan is to run on; without it the plan is for the server's own target.
@@ -63,9 +70,6 @@ struct FetchedProgram {
   std::string tag;                      ///< of the answer; another one when a plan, or the program, is another
 };
 
-/// A look-up as the options want it.
-api::LookupRequest request_for(const graph::Graph& fragment, const FetchOptions& options);
-
 /// A stitchd and what was fetched from it: looks plans up, fetches machine code, hands work in and follows it.
 ///
 ///   STITCH_ASSIGN(const auto client, Client::open({.server = "unix:///run/user/1000/stitch/stitchd.sock"}));
@@ -84,11 +88,14 @@ class Client {
   static Result<std::unique_ptr<Client>> open(const ClientOptions& options);
 
   [[nodiscard]] const api::ServerVersion& server() const { return server_; }
+  [[nodiscard]] Activity& activity() const { return *activity_; }
 
   /// A plan for the fragment, from the server's store or predicted. Parameter i of the plan is parameter
   /// parameter_order[i] of `fragment`, likewise results. Errors: timeout when there is none at the deadline; not_found
   /// (FetchOptions::plan is not a plan of this fragment for this target that the server has).
   Result<api::LookupAnswer> fetch(const graph::Graph& fragment, const FetchOptions& options = {});
+  /// A look-up as the options want it, and as this client may ask now.
+  [[nodiscard]] api::LookupRequest request_for(const graph::Graph& fragment, const FetchOptions& options) const;
   /// One look-up; its answer may be `pending`. A device of the server's own class is not sent: plans are for it anyway,
   /// also those of servers that know nothing of the field.
   Result<api::LookupAnswer> look_up(const api::LookupRequest& request);
@@ -110,8 +117,9 @@ class Client {
   /// The program of a model or graph that need not have been tuned (what import::import_bytes reads; the ending of
   /// `name` tells the format where the contents do not), its code inside. Fragments that the server has no plan for are
   /// looked up, all at once, as by `fetch`; one that cannot be planned says why and has none. Errors: those that the
-  /// importer has for the model; timeout when there is no plan at the deadline; constraint (a plan of
-  /// FetchOptions::lock that the server does not have, with the lock's line); those of `artifact`.
+  /// importer has for the model; timeout when there is no plan at the deadline; not_found where nothing may be
+  /// predicted and a fragment has no plan (FetchOptions::complete); constraint (a plan of FetchOptions::lock that the
+  /// server does not have, with the lock's line); those of `artifact`.
   Result<api::Program> make_program(std::string model, const FetchOptions& options = {});
 
   /// Bytes by content, from the local folder or the server; checked against the hash. Error: corrupt when the server's
@@ -119,7 +127,8 @@ class Client {
   Result<std::string> artifact(const Sha256& hash);
 
   /// `trials`: so many more candidates of the fragment's kernels are measured; only where the server can. Without: as
-  /// many as the server's own option says.
+  /// many as the server's own option says. Error of both: constraint where nothing may be tuned (STITCH_MODE=replay,
+  /// Activity::freeze).
   Result<api::Submitted> submit_fragment(const graph::Graph& fragment, std::string_view name,
                                          std::optional<std::int64_t> trials = {});
   /// `trials`: so many more candidates of all the model's kernels together are measured; only where the server can.
@@ -131,6 +140,9 @@ class Client {
   /// Calls `sink` with the job's events after number `after` until the job has ended or the sink returns false. A
   /// connection that breaks is made anew where it broke, for as long as that succeeds within the timeout.
   Status follow(std::int64_t job, std::int64_t after, const std::function<bool(const api::JobEvent&)>& sink);
+
+  /// The server's counters and gauges, as Prometheus has them (docs/api.md).
+  Result<std::string> metrics();
 
   /// What changed in what is served after `after`; waits up to `wait_ms` (at most 60,000) for the first change.
   Result<api::PromotionFeed> promotions(std::int64_t after, std::int64_t wait_ms);
@@ -150,6 +162,9 @@ class Client {
 
   /// Whether the server's own target is this GPU's class.
   [[nodiscard]] bool plans_for(const DeviceTraits& device) const;
+  /// Whether a miss is to be predicted, and work may be handed in.
+  [[nodiscard]] bool predicts(const FetchOptions& options) const;
+  [[nodiscard]] Status may_be_tuned() const;
   Status look_up_plans(api::Program& program, const FetchOptions& options);
   /// Gives every fragment that is locked the plan that is.
   Status take_locked(const api::LockedProgram& locked, api::Program& program);
@@ -164,6 +179,7 @@ class Client {
   Result<Message> ask(HttpCall call);
 
   const ClientOptions options_;
+  const std::shared_ptr<Activity> activity_;
   const ServerAddress address_;
   SystemClock clock_;
   RealFileSystem files_;

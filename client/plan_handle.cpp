@@ -100,6 +100,7 @@ Result<std::shared_ptr<PlanHandle::InUse>> PlanHandle::load(api::LookupAnswer an
                 executor_.load(*answer.plan, [this](const Sha256& hash) { return client_.artifact(hash); }));
   next->parameter_order = std::move(answer.parameter_order);
   next->result_order = std::move(answer.result_order);
+  client_.activity().add(Event::plan_loaded);
   return next;
 }
 
@@ -177,8 +178,17 @@ int PlanHandle::swaps() const {
   return swaps_;
 }
 
-void PlanHandle::put_in_use(std::shared_ptr<InUse> next, std::string why_none) {
+void PlanHandle::freeze() {
+  const std::lock_guard lock(run_mutex_);  // whoever returns from here has seen the last swap
+  frozen_ = true;
+}
+
+bool PlanHandle::put_in_use(std::shared_ptr<InUse> next, std::string why_none) {
   const std::lock_guard lock(run_mutex_);
+  if (next && keeps_plan()) {
+    replaced_.push_back(std::move(next));  // frozen while it was loaded
+    return false;
+  }
   if (next) {
     const api::Plan& plan = next->loaded->plan();
     tally::count("swaps");
@@ -196,15 +206,17 @@ void PlanHandle::put_in_use(std::shared_ptr<InUse> next, std::string why_none) {
   why_none_ = std::move(why_none);
   if (in_use_) {
     latest_ = in_use_->loaded->plan();
+    client_.activity().add(Event::swap);
     ++swaps_;
   }
+  return in_use_ != nullptr;
 }
 
 /// The plan in use was found to be wrong: another one, or none until there is one.
 Result<bool> PlanHandle::replace_withdrawn(const api::PromotionNotice& notice) {
   api::LookupAnswer answer;
-  if (!options_.plan) {
-    api::LookupRequest request = request_for(fragment_, options_);
+  if (!keeps_plan()) {
+    api::LookupRequest request = client_.request_for(fragment_, options_);
     request.deadline_ms = 0;
     STITCH_ASSIGN(answer, client_.look_up(request));
   }
@@ -219,8 +231,9 @@ Result<bool> PlanHandle::replace_withdrawn(const api::PromotionNotice& notice) {
     return false;
   }
   if (!next) return next.error();
-  put_in_use(std::move(*next));
-  return true;
+  if (put_in_use(std::move(*next))) return true;
+  put_in_use(nullptr, fmt::format("plan {} was withdrawn: {}", notice.previous->hex(), notice.reason));
+  return false;
 }
 
 Result<bool> PlanHandle::update(std::int64_t wait_ms) {
@@ -232,7 +245,7 @@ Result<bool> PlanHandle::update(std::int64_t wait_ms) {
   std::optional<Hash128> promoted;
   for (const api::PromotionNotice& notice : feed.promotions) {
     if (!notice.plan && notice.previous == current) withdrawal = &notice;  // of whatever environment made it
-    if (options_.plan || notice.fragment != key_ || notice.target != target_) continue;
+    if (keeps_plan() || notice.fragment != key_ || notice.target != target_) continue;
     if (notice.plan || notice.previous == promoted) promoted = notice.plan;
   }
   bool swapped = false;
@@ -242,8 +255,7 @@ Result<bool> PlanHandle::update(std::int64_t wait_ms) {
     STITCH_ASSIGN(api::LookupAnswer answer, client_.fetch(fragment_, options_));
     if (answer.plan->id != current && check_workspace(*answer.plan) && check_in_place(answer)) {
       STITCH_ASSIGN(auto next, load(std::move(answer)));
-      put_in_use(std::move(next));
-      swapped = true;
+      swapped = put_in_use(std::move(next));
     }
   }
   seen_ = feed.last;  // only now: what failed is tried again

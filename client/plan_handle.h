@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -57,6 +58,10 @@ class PlanHandle {
   /// How often another plan has taken the first one's place.
   [[nodiscard]] int swaps() const;
 
+  /// From now on no better plan takes the place of the one in use; so of all handles of a client whose Activity is
+  /// frozen. One that is found to be wrong is taken out of use all the same: then there is none.
+  void freeze();
+
   /// Asks the server whether another plan is served by now and swaps it in; waits up to `wait_ms` for one. True: a
   /// swap took place. On an error the plan in use stays.
   Result<bool> check_for_update(std::int64_t wait_ms = 0);
@@ -78,7 +83,10 @@ class PlanHandle {
   [[nodiscard]] Status check_in_place(const api::LookupAnswer& answer) const;
   Result<bool> update(std::int64_t wait_ms);
   Result<bool> replace_withdrawn(const api::PromotionNotice& notice);
-  void put_in_use(std::shared_ptr<InUse> next, std::string why_none = {});
+  /// Whether no other plan may take the place of the one in use.
+  [[nodiscard]] bool keeps_plan() const { return options_.plan || frozen_ || client_.activity().is_frozen(); }
+  /// Whether it is in use now.
+  bool put_in_use(std::shared_ptr<InUse> next, std::string why_none = {});
 
   Client& client_;
   Executor& executor_;
@@ -87,14 +95,15 @@ class PlanHandle {
   Hash128 key_;
   api::PlanTarget target_;
   std::vector<api::InPlace> in_place_;  ///< of the first plan
+  std::atomic<bool> frozen_ = false;
 
   std::mutex update_mutex_;  ///< one update at a time; taken before run_mutex_
   std::int64_t seen_ = 0;    ///< promotions looked at; guarded by update_mutex_
 
   mutable std::mutex run_mutex_;  ///< guards what follows
   std::shared_ptr<InUse> in_use_;
-  /// Were in use. They may be in CUDA graphs of the caller's, and to end one has to wait for the device, which breaks
-  /// captures that are under way.
+  /// Were in use, or about to be. They may be in CUDA graphs of the caller's, and to end one has to wait for the
+  /// device, which breaks captures that are under way.
   std::vector<std::shared_ptr<InUse>> replaced_;
   api::Plan latest_;  ///< the plan in use, or the last one that was
   std::string why_none_;

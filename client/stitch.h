@@ -23,7 +23,7 @@ extern "C" {
 #endif
 
 /* Rises when something is added; functions are never changed or removed within a major version of the library. */
-#define STITCH_API_VERSION 5
+#define STITCH_API_VERSION 6
 
 /* Any int may come from C: in C++ the type must have room for it. */
 #ifdef __cplusplus
@@ -79,6 +79,27 @@ STITCH_API const char* stitch_code_name(stitch_code status);
 STITCH_API stitch_code stitch_client_open(const char* server, const char* cache, stitch_client** client);
 /* Plans of the client must be released before. NULL is fine. */
 STITCH_API void stitch_client_close(stitch_client* client);
+
+/* From now on nothing is predicted, compiled or tuned for this client: a plan or program that the server has not stored
+ * is STITCH_NOT_FOUND at once, models that are submitted are STITCH_CONSTRAINT, and the client's plans stay those that
+ * are in use. It cannot be taken back. (Since version 6.) */
+STITCH_API stitch_code stitch_client_freeze(stitch_client* client);
+
+typedef struct stitch_client_counts { /* since the client was opened */
+  size_t size;                        /* sizeof(stitch_client_counts), set by the caller */
+  int64_t plans_stored;               /* that the server had, programs' included */
+  int64_t plans_predicted;            /* that it made for a look-up */
+  int64_t misses;                     /* without a plan where none might be made: frozen, or STITCH_MODE=replay */
+  int64_t deadlines_passed;
+  int64_t tunings;           /* fragments and models that were handed in */
+  int64_t programs;          /* that came from the server */
+  int64_t artifacts_kept;    /* code that the folder had */
+  int64_t artifacts_fetched; /* code that came from the server */
+  int64_t plans_loaded;
+  int64_t swaps;
+} stitch_client_counts;
+/* (Since version 6.) */
+STITCH_API stitch_code stitch_client_get_counts(const stitch_client* client, stitch_client_counts* counts);
 
 /* Fetches a plan for a fragment (docs/fragment-format.md) and loads it, waiting up to `deadline_ms` for the server to
  * find or predict one. */

@@ -183,6 +183,34 @@ stitch_code stitch_client_open(const char* server, const char* cache, stitch_cli
 
 void stitch_client_close(stitch_client* client) { delete client; }
 
+stitch_code stitch_client_freeze(stitch_client* client) {
+  return guarded([&]() -> Status {
+    STITCH_TRY(need(client, "client"));
+    client->client->activity().freeze();
+    return {};
+  });
+}
+
+stitch_code stitch_client_get_counts(const stitch_client* client, stitch_client_counts* counts) {
+  return guarded([&]() -> Status {
+    STITCH_TRY(need(client, "client"));
+    using enum stitch::client::Event;
+    const stitch::client::Activity& activity = client->client->activity();
+    stitch_client_counts record{};
+    record.plans_stored = activity.count(plan_stored);
+    record.plans_predicted = activity.count(plan_predicted);
+    record.misses = activity.count(miss);
+    record.deadlines_passed = activity.count(deadline_passed);
+    record.tunings = activity.count(tuning);
+    record.programs = activity.count(program);
+    record.artifacts_kept = activity.count(artifact_kept);
+    record.artifacts_fetched = activity.count(artifact_fetched);
+    record.plans_loaded = activity.count(plan_loaded);
+    record.swaps = activity.count(swap);
+    return hand_over(record, counts);
+  });
+}
+
 stitch_code stitch_plan_fetch(stitch_client* client, const void* fragment, size_t fragment_bytes,
                               stitch_encoding encoding, stitch_device device, int64_t deadline_ms, stitch_plan** plan) {
   return stitch_plan_fetch_on(client, fragment, fragment_bytes, encoding, device, 0, deadline_ms, plan);

@@ -31,7 +31,9 @@ std::string parameter_types(const graph::Graph& graph) {
 Result<StoredPlan> why(Client& server, const graph::Graph& fragment, FetchOptions options) {
   options.predict = options.improve = false;
   options.deadline_ms = 0;
-  STITCH_ASSIGN(const api::LookupAnswer answer, server.look_up(request_for(fragment, options)));
+  api::LookupRequest question = server.request_for(fragment, options);
+  question.explain = true;
+  STITCH_ASSIGN(const api::LookupAnswer answer, server.look_up(question));
   StoredPlan found{answer.fragment, answer.target, {}, answer.closest_plan, {}};
   if (answer.source == api::LookupAnswer::Source::store) {
     found.plan = answer.plan->id;

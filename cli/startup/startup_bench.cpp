@@ -1,5 +1,8 @@
 #include "cli/startup/startup_bench.h"
 
+#include <array>
+#include <charconv>
+
 #include "api/package_document.h"
 #include "base/device_class.h"
 #include "base/sha256.h"
@@ -81,6 +84,27 @@ Status start_from_server(const StartupOptions& options, const FileSystem& files,
   return load(*std::move(fetched.program), phases);
 }
 
+/// Of what a server makes, without "stitch_" and "_total".
+constexpr std::array made_counters = {"kernels_compiled", "kernels_verified", "measurements",
+                                      "plans_predicted",  "plans_tuned",      "programs_made"};
+
+/// The server's counters in their order. Error: those of the client; parse (one is not there).
+Result<std::vector<std::int64_t>> made_by(const std::string& address) {
+  STITCH_ASSIGN(const auto server, connect(address));
+  STITCH_ASSIGN(const std::string metrics, server->metrics());
+  std::vector<std::int64_t> counts;
+  for (const char* name : made_counters) {
+    const std::string line = fmt::format("\nstitch_{}_total ", name);
+    const std::size_t at = metrics.find(line);
+    std::int64_t count = 0;
+    const std::string digits = at == std::string::npos ? "" : metrics.substr(at + line.size(), 20);
+    if (std::from_chars(digits.data(), digits.data() + digits.size(), count).ec != std::errc())
+      return make_error(ErrorKind::parse, "{}: its metrics have no stitch_{}_total", address, name);
+    counts.push_back(count);
+  }
+  return counts;
+}
+
 Status start_from_package(const StartupOptions& options, const FileSystem& files, Phases& phases,
                           StartupReport& report) {
   phases.begin();
@@ -111,6 +135,10 @@ Result<StartupReport> measure_startup(const StartupOptions& options) {
   report.model = options.model.filename().string();
   report.from = package ? "a package" : options.server;
   Phases phases(clock, report);
+  std::vector<std::int64_t> before;
+  if (!package) {
+    STITCH_ASSIGN(before, made_by(options.server));
+  }
   for (int i = 0; i <= options.repeat; ++i) {
     const Status started = package ? start_from_package(options, files, phases, report)
                                    : start_from_server(options, files, phases, report);
@@ -119,6 +147,9 @@ Result<StartupReport> measure_startup(const StartupOptions& options) {
     return Error{started.error().kind, fmt::format("{}: {}{}", options.model.string(), started.error().message,
                                                    tuned ? "" : "; stitch tune MODEL --server ADDRESS makes one")};
   }
+  if (package) return report;
+  STITCH_ASSIGN(const std::vector<std::int64_t> after, made_by(options.server));
+  for (std::size_t i = 0; i < after.size(); ++i) report.made.emplace_back(made_counters[i], after[i] - before[i]);
   return report;
 }
 

@@ -1,6 +1,7 @@
 #include "cli/startup/startup_report.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -29,7 +30,11 @@ std::string to_table(const StartupReport& report) {
     cold += phase.cold_us;
     warm += median_of(phase.warm_us);
   }
-  return text + fmt::format("{:<10}{:>12.2f}{:>12.2f}\n", "all", cold / 1e3, warm / 1e3);
+  text += fmt::format("{:<10}{:>12.2f}{:>12.2f}\n", "all", cold / 1e3, warm / 1e3);
+  if (report.made.empty()) return text;
+  std::vector<std::string> made;
+  for (const auto& [what, count] : report.made) made.push_back(fmt::format("{} {}", what, count));
+  return text + fmt::format("made by the server meanwhile: {}\n", fmt::join(made, ", "));
 }
 
 std::string to_json(const StartupReport& report) {
@@ -42,6 +47,7 @@ std::string to_json(const StartupReport& report) {
                               {"warm_us", median_of(phase.warm_us)},
                               {"warm_samples_us", phase.warm_us}});
   }
+  for (const auto& [what, count] : report.made) json["made"][what] = count;
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

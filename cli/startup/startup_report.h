@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace stitch::cli {
@@ -19,6 +20,8 @@ struct StartupReport {
   std::int64_t fragments = 0, planned = 0, launches = 0;
   std::int64_t code_bytes = 0;
   std::vector<StartupPhase> phases;
+  /// What the server made meanwhile, for whomever: the counters of docs/api.md, by name ("plans_predicted").
+  std::vector<std::pair<std::string, std::int64_t>> made;
 };
 
 std::string to_table(const StartupReport& report);

@@ -64,6 +64,20 @@ void answer_counts(std::string& text, const AnswerCache::Counts& answers) {
   fmt::format_to(std::back_inserter(text), "stitch_answer_cache_bytes {}\n", answers.bytes);
 }
 
+void work_counts(std::string& text, const tuning::WorkCounts& work) {
+  const auto counter = [&text](std::string_view name, std::string_view help, std::int64_t count) {
+    head(text, name, "counter", help);
+    fmt::format_to(std::back_inserter(text), "{} {}\n", name, count);
+  };
+  counter("stitch_kernels_compiled_total", "Sources that NVRTC was given; not those that the artifact cache had.",
+          work.compiled);
+  counter("stitch_kernels_verified_total", "Kernels that were run beside the reference.", work.verified);
+  counter("stitch_measurements_total", "Kernels and whole plans that were timed.", work.measured);
+  counter("stitch_plans_predicted_total", "Plans that were begun to be served unverified.", work.predicted);
+  counter("stitch_plans_tuned_total", "Plans that were begun to be verified, and measured where that can be done.",
+          work.tuned);
+}
+
 }  // namespace
 
 void Metrics::count_request(std::string_view route, int status, double seconds) {
@@ -86,6 +100,16 @@ void Metrics::count_lookup(api::LookupAnswer::Source source) {
   ++lookups_[static_cast<std::size_t>(source)];
 }
 
+void Metrics::count_miss() {
+  const std::lock_guard lock(mutex_);
+  ++misses_;
+}
+
+void Metrics::count_program() {
+  const std::lock_guard lock(mutex_);
+  ++programs_;
+}
+
 std::string Metrics::text(const Gauges& gauges) const {
   std::string text;
   const auto out = std::back_inserter(text);
@@ -97,6 +121,7 @@ std::string Metrics::text(const Gauges& gauges) const {
          gauges.predictions_under_way);
   store_gauges(text, gauges.store);
   answer_counts(text, gauges.answers);
+  work_counts(text, gauges.work);
 
   const std::lock_guard lock(mutex_);
   head(text, "stitch_lookups_total", "counter", "Look-ups by where their answer came from.");
@@ -104,6 +129,12 @@ std::string Metrics::text(const Gauges& gauges) const {
     fmt::format_to(out, "stitch_lookups_total{{source=\"{}\"}} {}\n",
                    api::to_string(static_cast<api::LookupAnswer::Source>(i)), lookups_[i]);
   }
+  fmt::format_to(out, "stitch_lookups_total{{source=\"missed\"}} {}\n", misses_);
+  single(text, "stitch_serving_misses_total", "counter",
+         "Look-ups without a plan that were not to be predicted (STITCH_MODE=replay, frozen clients).",
+         static_cast<double>(misses_));
+  single(text, "stitch_programs_made_total", "counter", "Programs of models that were made, for a request or by a job.",
+         static_cast<double>(programs_));
   single(text, "stitch_wrong_kernels_total", "counter",
          "Generated kernels that were wrong, hung or faulted when they were verified; none of them is served.",
          static_cast<double>(wrong_kernels_));

@@ -25,6 +25,13 @@ Result<const Planner*> Planners::named(std::string_view device) {
   return other(wanted.spec);
 }
 
+tuning::WorkCounts Planners::work() const {
+  tuning::WorkCounts work = own_.tuner.work();
+  const std::lock_guard lock(mutex_);
+  for (const auto& [name, other] : others_) work += other.tuner->work();
+  return work;
+}
+
 Result<const Planner*> Planners::other(const DeviceSpec& spec) {
   if (!make_) {
     return make_error(ErrorKind::unsupported, "this server plans for {} {} only, not for {}", own_.target().device,

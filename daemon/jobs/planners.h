@@ -51,6 +51,8 @@ class Planners {
   Result<const Planner*> of(const std::optional<DeviceTraits>& device);
   /// Of a class by name, as jobs keep it; empty: the own one. Errors likewise.
   Result<const Planner*> named(std::string_view device);
+  /// What all of them have done since they were made.
+  [[nodiscard]] tuning::WorkCounts work() const;
 
  private:
   struct Other {
@@ -66,7 +68,7 @@ class Planners {
   const Clock& clock_;
   const MakeTuner make_;
   const Planner own_;
-  std::mutex mutex_;  ///< guards others_
+  mutable std::mutex mutex_;  ///< guards others_
   std::map<std::string, Other, std::less<>> others_;
 };
 

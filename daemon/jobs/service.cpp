@@ -201,7 +201,7 @@ Result<std::variant<api::LookupAnswer, PendingLookup>> Service::begin_lookup(con
     if (!job && job.error().kind != ErrorKind::resource_exhausted) return job.error();
   }
   if (!request.predict.value_or(true)) {
-    metrics_.count_lookup(answer.source);
+    if (!request.explain.value_or(false)) metrics_.count_miss();
     return Begun(std::move(answer));
   }
   missed.until = arrived + std::chrono::milliseconds(request.deadline_ms);
@@ -456,6 +456,7 @@ Result<std::string> Service::metrics_text() const {
   STITCH_ASSIGN(gauges.store, store_.statistics());
   gauges.jobs_here = jobs_.running();
   gauges.answers = answers_.counts();
+  gauges.work = planners_->work();
   gauges.predictions_under_way = predictions_.under_way();
   gauges.uptime_seconds = (clock_.now_us() - started_us_) * 1e-6;
   gauges.version = tool_version;

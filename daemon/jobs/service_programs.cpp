@@ -45,6 +45,7 @@ Status Service::make_program(const JobContext& context, const db::Upload& model,
     if (!tuned && is_stores(tuned.error().kind)) return tuned;
     if (!tuned) context.report({"program", 1, fmt::format("no plan: {}", tuned.error().message)});
   }
+  metrics_.count_program();
   return store_.put_program({workload.key, program->id, tuner_.target().device, std::string(name),
                              api::encode_program(*program, graph::Encoding::cbor),
                              remembering_->provenance("generated")});
@@ -104,6 +105,7 @@ Result<api::Program> Service::outline(std::string_view model, std::string_view n
                       longest_outline_s);
   }
   if (!program) return program;
+  metrics_.count_program();
   for (api::ProgramFragment& fragment : program->fragments) STITCH_TRY(add_plan(fragment));
   return program;
 }

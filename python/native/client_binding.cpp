@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "api/protocol.h"
+#include "client/activity.h"
 #include "client/client.h"
 #include "client/plan_handle.h"
 #include "client/plan_watcher.h"
@@ -58,6 +59,18 @@ client::PlanWatcher& watcher() {
     of_process = new client::PlanWatcher;
   }
   return *of_process;
+}
+
+/// What all clients of the process count, and by which they are frozen. It outlives static objects, as plans do.
+const std::shared_ptr<client::Activity>& activity() {
+  static const auto& of_process = *new std::shared_ptr<client::Activity>(std::make_shared<client::Activity>());
+  return of_process;
+}
+
+nb::dict counts() {
+  nb::dict counts;
+  for (const auto& [name, event] : client::event_names) counts[nb::str(name.data(), name.size())] = activity()->count(event);
+  return counts;
 }
 
 std::shared_ptr<Plan> fetch(const Client& client, const Fragment& fragment, const std::string& device, int ordinal,
@@ -207,6 +220,7 @@ std::unique_ptr<Client> open(const std::optional<std::string>& server, const std
   if (server) options.server = *server;
   if (cache) options.cache = *cache;
   options.timeout_seconds = timeout_seconds;
+  options.activity = activity();
   auto client = std::make_unique<Client>();
   client->client = value_of(client::Client::open(options));
   return client;
@@ -251,6 +265,9 @@ void bind_client(nb::module_& module) {
            "Runs on arrays of the host (DLPack), dense and row-major, and waits")
       .def("launch", &launch, nb::arg("parameters"), nb::arg("results"), nb::arg("stream") = 0,
            "Enqueues on a CUstream with addresses or arrays of the GPU and does not wait")
+      .def(
+          "freeze", [](Plan& plan) { plan.handle->freeze(); }, nb::call_guard<nb::gil_scoped_release>(),
+          "From now on no other plan takes its place")
       .def("to_program", &program_of, "The plan as a program of one step: a CBOR document with its code inside")
       .def(
           "check_for_update",
@@ -267,6 +284,10 @@ void bind_client(nb::module_& module) {
   module.def(
       "stop_watching", [] { watcher().stop(); }, nb::call_guard<nb::gil_scoped_release>(),
       "Ends that thread; plans stay what they are from now on");
+  module.def(
+      "freeze", [] { activity()->freeze(); }, "From now on nothing is made for the process's clients");
+  module.def("is_frozen", [] { return activity()->is_frozen(); });
+  module.def("counts", &counts, "What the process's clients did, by name");
 }
 
 }  // namespace stitch::python

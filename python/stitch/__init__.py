@@ -10,6 +10,7 @@
 `stitch.onnx` runs ONNX models as onnxruntime does, `stitch.jax` functions of JAX. Each is imported by its name.
 """
 
+from ._activity import freeze
 from ._native import version as __version__
 from ._plan import Fragment, Plan, fragment, plan, tune, why
 from ._program import Port, Program, program
@@ -50,6 +51,7 @@ __all__ = [
     "Unsupported",
     "connect",
     "fragment",
+    "freeze",
     "plan",
     "program",
     "report",

@@ -91,6 +91,11 @@ class Plan:
         """Writes `to_bytes` to a file."""
         _write(path, self.to_bytes())
 
+    def freeze(self) -> None:
+        """From now on no better plan takes this one's place (`stitch.freeze`: none of any). One that is found to be
+        wrong is taken out of use all the same: then running it is Unavailable."""
+        self._native.freeze()
+
     def check_for_update(self, wait_ms: int = 0) -> bool:
         """Swaps in a better plan if the server has one by now; whether it did."""
         return self._native.check_for_update(wait_ms)
@@ -121,7 +126,7 @@ def plan(
     row's bits do not depend on the others), "eager_precision" (every operator's result is rounded to its type),
     "in_place" (results may be written over parameters: the pairs for which that holds are `Plan.info["in_place"]`),
     with commas. `predict=False` takes a plan that is stored or raises PlanMissing at once; so does everything where
-    STITCH_MODE=replay is set. Plans that need more memory beside parameters and results than `max_workspace_bytes`
+    STITCH_MODE=replay is set, or after `stitch.freeze`. Plans that need more memory beside parameters and results than `max_workspace_bytes`
     are not taken, nor swapped in later. Errors: Unavailable (no server), Timeout (no plan yet), PlanMissing,
     ConstraintError (too much workspace), Unsupported, InvalidArgument (a constraint that there is not).
     """

@@ -32,7 +32,8 @@ class Program:
     """A whole model, loaded on a device.
 
     Fragments run by our kernels, products and convolutions by ours, cuBLASLt, cuDNN or the host's library. Made by
-    `stitch.program`. Safe to use from several threads; runs follow one another.
+    `stitch.program`. Nothing of it is made, loaded or swapped later. Safe to use from several threads; runs follow one
+    another.
     """
 
     def __init__(self, document: bytes, device: str = "emulated", ordinal: int = 0):
@@ -153,7 +154,7 @@ def program(
     `stitch run --program`), which needs no server. Weights are inputs. Waits up to `deadline_ms` for plans; with
     `improve` the server tunes in the background what it had to predict. Errors: Unavailable (no server), Timeout,
     Unsupported (an operator that nobody here computes; the message names it). `constraints` and `predict` are as of
-    `stitch.plan`; fragments without a plan are then computed by the reference evaluator. `lock`: a file that
+    `stitch.plan`: where nothing may be predicted, a fragment without a plan is PlanMissing. `lock`: a file that
     `Program.lock` was written to; of a model the server is asked for these plans by their ids, also where it has better
     ones by now. Plans that it does not have, and a file of other plans, are a ConstraintError, which names the first;
     so is a program that needs more memory beside inputs and results (arena and workspaces) than `max_workspace_bytes`.

@@ -4,7 +4,7 @@ import json
 import sys
 import typing
 
-from . import _native, _program
+from . import _activity, _native, _program
 
 _FRONT_ENDS = ("torch", "jax", "onnx")
 
@@ -24,10 +24,14 @@ def report() -> dict[str, typing.Any]:
     * `open_programs`: `model`, `device`, `launches` of a run, and bytes: `planned_bytes` (arena and workspaces: what a
       run needs beside inputs and results), `lower_bound_bytes` and `eager_bytes` of the arena. `peak_bytes` is the
       greatest of the first;
+    * `plans_stored`, `plans_predicted`, `misses`, `deadlines_passed`, `tunings`, `programs`, `artifacts_kept`,
+      `artifacts_fetched`, `plans_loaded`, `swaps`, `frozen`: what the process's clients did since it began, whatever
+      `reset` forgets. Of a warm start `plans_predicted`, `misses` and `swaps` are 0;
     * `torch`, `jax`, `onnx`: the reports of these front ends, as far as they were imported.
     """
     programs = [_of_program(program.info) for program in _program.opened()]
     return {
+        **_activity.counts(),
         **json.loads(_native.sums()),
         "open_programs": programs,
         "peak_bytes": max((program["planned_bytes"] for program in programs), default=0),

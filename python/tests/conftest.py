@@ -1,11 +1,15 @@
 """One stitchd for the session, on a socket and a store of its own, started as the package starts it."""
 
+import http.client
+import json
 import os
 import pathlib
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import time
 
 import pytest
 
@@ -35,6 +39,54 @@ def servers(folder) -> list[int]:
         if words[0].endswith(b"stitchd") and any(str(folder).encode() in word for word in words):
             found.append(int(process.name))
     return found
+
+
+def address_of(folder) -> str:
+    """Of the stitchd whose socket is below a folder."""
+    return f"unix://{next(pathlib.Path(folder).rglob('stitchd.sock'))}"
+
+
+def counters(folder) -> dict[str, float]:
+    """The /metrics of that stitchd, by name with labels."""
+    with socket.socket(socket.AF_UNIX) as connected:
+        connected.connect(address_of(folder).removeprefix("unix://"))
+        connection = http.client.HTTPConnection("localhost")
+        connection.sock = connected
+        connection.request("GET", "/metrics")
+        text = connection.getresponse().read().decode()
+    lines = [line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#")]
+    return {name: float(value) for name, value in lines}
+
+
+def jobs_of(folder) -> list[dict]:
+    """What `stitch show jobs` says of it."""
+    command = [_programs_of_stitch("stitch"), "show", "jobs", "--server", address_of(folder), "--json"]
+    return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
+def settled(folder) -> dict[str, float]:
+    """The counters of what it made and has, once nothing is under way."""
+    made = ("stitch_store_records", "stitch_lookups", "stitch_kernels", "stitch_plans", "stitch_measurements",
+            "stitch_programs", "stitch_serving")  # fmt: skip
+    before = None
+    for _ in range(600):
+        now = {name: value for name, value in counters(folder).items() if name.startswith(made)}
+        if now == before and not {job["state"] for job in jobs_of(folder)} & {"queued", "running"}:
+            return now
+        before = now
+        time.sleep(0.1)
+    raise AssertionError("the server does not come to rest")
+
+
+def gained(before: dict, after: dict) -> dict[str, float]:
+    """By how much counters are greater, those that are."""
+    return {name: after[name] - before.get(name, 0) for name in after if after[name] != before.get(name, 0)}
+
+
+def _programs_of_stitch(name: str) -> str:
+    from stitch import _programs
+
+    return _programs.find(name)
 
 
 def pytest_unconfigure(config):

@@ -64,6 +64,8 @@ TEST_F(ServeDaemon, AModelIsTunedByTheServerAndItsPlansAreShown) {
   ASSERT_EQ(startup["phases"].size(), 5U) << startup;
   EXPECT_EQ(startup["phases"][2]["name"], "fetch");
   EXPECT_EQ(startup["planned"], 1);
+  EXPECT_EQ(startup["made"].size(), 6U);
+  for (const auto& [what, count] : startup["made"].items()) EXPECT_EQ(count, 0) << what;
   const Outcome unknown =
       stitch({"bench", folder.write("other.hlo.txt", "HloModule other"), "--startup", "--server", address});
   EXPECT_EQ(unknown.code, 3);

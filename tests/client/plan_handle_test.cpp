@@ -453,6 +453,95 @@ TEST_F(ClientDaemonTest, APlanThatIsAskedForByItsIdStaysUnlessItIsWithdrawn) {
   EXPECT_THAT(withdrawn.error().message, HasSubstr("withdrawn"));
 }
 
+TEST_F(ClientDaemonTest, AFrozenPlanStaysWhatItIsUntilItIsFoundToBeWrong) {
+  const graph::Graph fragment = tuning::samples::softmax(8, 64);
+  auto frozen = PlanHandle::fetch(*client_, executor_, fragment),
+       free = PlanHandle::fetch(*client_, executor_, fragment);
+  ASSERT_TRUE(frozen.ok() && free.ok());
+  const db::PlanRecord old = *running_->store->get_plan((*frozen)->plan().id);
+  (*frozen)->freeze();
+  const db::PlanRecord better = promote_another(*running_->store, (*frozen)->plan().fragment, 1);
+  EXPECT_FALSE(*(*frozen)->check_for_update());
+  EXPECT_TRUE(*(*free)->check_for_update());
+  EXPECT_EQ((*frozen)->plan().id, old.id);
+  EXPECT_EQ((*free)->plan().id, better.id);
+  EXPECT_EQ((*frozen)->swaps(), 0);
+  Trial run(fragment);
+  ASSERT_TRUE(run.on(**frozen).ok());
+  run.expect_right(fragment);
+
+  ASSERT_TRUE(running_->store->withdraw(old.id, "found to be wrong", old.provenance).ok());
+  EXPECT_FALSE(*(*frozen)->check_for_update());
+  EXPECT_EQ(run.on(**frozen).error().kind, ErrorKind::unavailable) << "nothing takes its place";
+}
+
+TEST_F(ClientDaemonTest, NothingIsMadeForAFrozenClient) {
+  const tuning::Tuner& tuner = tuning::shared_tuner(tuning::shared_device());
+  const graph::Graph fragment = tuning::samples::softmax(8, 64), unknown = tuning::samples::softmax(8, 88);
+  auto plan = PlanHandle::fetch(*client_, executor_, fragment);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  const std::int64_t predicted_before = client_->activity().count(Event::plan_predicted);
+  EXPECT_EQ(predicted_before, 1);
+  const Hash128 old = (*plan)->plan().id;
+  const tuning::WorkCounts work = tuner.work();
+  const std::int64_t jobs = std::ssize(running_->store->list_jobs({}, {})->items);
+
+  client_->activity().freeze();
+  promote_another(*running_->store, (*plan)->plan().fragment, 1);
+  EXPECT_FALSE(*(*plan)->check_for_update());
+  EXPECT_EQ((*plan)->plan().id, old);
+  EXPECT_EQ(client_->activity().count(Event::plan_loaded), 1);
+  EXPECT_EQ(client_->activity().count(Event::swap), 0);
+
+  const auto missed = PlanHandle::fetch(*client_, executor_, unknown);
+  ASSERT_FALSE(missed.ok());
+  EXPECT_EQ(missed.error().kind, ErrorKind::not_found);
+  EXPECT_THAT(missed.error().message, HasSubstr("is stored"));
+  const auto program = client_->make_program(graph::encode(unknown, graph::Encoding::cbor));
+  ASSERT_FALSE(program.ok());
+  EXPECT_EQ(program.error().kind, ErrorKind::not_found);
+  EXPECT_EQ(client_->program(sha256("never tuned")).error().kind, ErrorKind::not_found);
+  EXPECT_EQ(client_->submit_fragment(unknown, "").error().kind, ErrorKind::constraint);
+  EXPECT_THAT(client_->submit_model("HloModule m", "m").error().message, HasSubstr("frozen"));
+  EXPECT_EQ(client_->activity().count(Event::miss), 3);
+  EXPECT_EQ(client_->activity().count(Event::tuning), 0);
+
+  // What is stored is still there for it.
+  EXPECT_TRUE(PlanHandle::fetch(*client_, executor_, fragment).ok());
+  EXPECT_EQ(client_->activity().count(Event::plan_predicted), 1);
+  EXPECT_EQ(tuner.work(), work) << "something was compiled, predicted or tuned";
+  EXPECT_EQ(std::ssize(running_->store->list_jobs({}, {})->items), jobs);
+
+  // Whoever is not frozen has what he asks for, and then it is stored for all.
+  const auto other = Client::open({.server = server(), .cache = {}});
+  ASSERT_TRUE(other.ok()) << other.error().message;
+  ASSERT_TRUE((*other)->fetch(unknown).ok());
+  EXPECT_GT(tuner.work().predicted, work.predicted);
+  EXPECT_TRUE(PlanHandle::fetch(*client_, executor_, unknown).ok());
+}
+
+TEST_F(ClientDaemonTest, ClientsOfOneActivityAreCountedAndFrozenTogether) {
+  const auto together = std::make_shared<Activity>();
+  std::vector<std::unique_ptr<Client>> clients;
+  for (int i = 0; i < 2; ++i) {
+    auto opened = Client::open({.server = server(), .cache = folder_ / "cache", .activity = together});
+    ASSERT_TRUE(opened.ok()) << opened.error().message;
+    clients.push_back(*std::move(opened));
+  }
+  const graph::Graph fragment = tuning::samples::softmax(8, 64);
+  for (const auto& client : clients) ASSERT_TRUE(PlanHandle::fetch(*client, executor_, fragment).ok());
+  EXPECT_EQ(together->count(Event::plan_predicted), 1);
+  EXPECT_EQ(together->count(Event::plan_stored), 1);
+  EXPECT_EQ(together->count(Event::plan_loaded), 2);
+  EXPECT_EQ(together->count(Event::artifact_fetched), 1) << "PTX is what the emulated device runs";
+  EXPECT_EQ(together->count(Event::artifact_kept), 1);
+  together->freeze();
+  for (const auto& client : clients)
+    EXPECT_EQ(client->fetch(tuning::samples::softmax(8, 92)).error().kind, ErrorKind::not_found);
+  EXPECT_EQ(together->count(Event::miss), 2);
+  EXPECT_FALSE(client_->activity().is_frozen());
+}
+
 TEST_F(ClientDaemonTest, AWatcherSwapsWhileOthersRun) {
   const graph::Graph fragment = tuning::samples::softmax(8, 64);
   auto plan = PlanHandle::fetch(*client_, executor_, fragment);
@@ -642,6 +731,19 @@ TEST_F(ClientDaemonTest, TheCInterfaceFetchesRunsAndSwaps) {
       << "a plan of another key";
   stitch_plan_release(fixed);
   EXPECT_EQ(stitch_plan_in_place_count(plan), 0U);
+
+  ASSERT_EQ(stitch_client_freeze(client), STITCH_OK);
+  EXPECT_EQ(under("batch_invariant"), STITCH_NOT_FOUND) << stitch_last_error();
+  EXPECT_EQ(stitch_client_freeze(nullptr), STITCH_INVALID_ARGUMENT);
+  stitch_client_counts counts{};
+  EXPECT_EQ(stitch_client_get_counts(client, &counts), STITCH_INVALID_ARGUMENT) << "size is not set";
+  counts.size = sizeof counts;
+  ASSERT_EQ(stitch_client_get_counts(client, &counts), STITCH_OK);
+  EXPECT_EQ(counts.plans_predicted, 2);
+  EXPECT_EQ(counts.plans_stored, 1) << "the better plan";
+  EXPECT_EQ(counts.misses, 1);
+  EXPECT_EQ(counts.plans_loaded, 3);
+  EXPECT_EQ(counts.swaps, 1);
   stitch_plan_release(plan);
   stitch_client_close(client);
 }

@@ -13,6 +13,7 @@
 #include "tests/base/test_folder.h"
 #include "tests/base/test_variable.h"
 #include "tests/client/program_values.h"
+#include "tests/daemon/counter_of.h"
 #include "tests/daemon/raw_http.h"
 #include "tests/daemon/stitchd_process.h"
 #include "tests/tuning/sample_fragments.h"
@@ -48,6 +49,11 @@ class ProgramFetchDaemon : public testing::Test {
     auto opened = db::open_sqlite_store(options, clock);
     EXPECT_TRUE(opened.ok());
     return *std::move(opened);
+  }
+
+  /// Of a counter of the daemon's, with its labels.
+  std::int64_t counted(const std::string& counter) const {
+    return daemon::counter_of(ask("GET", "/metrics").body, counter);
   }
 
   daemon::raw::Answer ask(const std::string& method, const std::string& target, const std::string& headers = {},
@@ -125,24 +131,45 @@ TEST_F(ProgramFetchDaemon, WhatIsReplayedIsStored) {
   EXPECT_THAT(missed.error().message, HasSubstr("is stored"));
   const std::string bytes = graph::encode(fragment, graph::Encoding::cbor);
   const auto none = client->make_program(bytes, options);
-  ASSERT_TRUE(none.ok()) << none.error().message;
-  ASSERT_EQ(none->fragments.size(), 1U);
-  EXPECT_FALSE(none->fragments[0].plan);
-  EXPECT_THAT(none->fragments[0].why_none, HasSubstr("is stored"));
+  ASSERT_FALSE(none.ok());
+  EXPECT_EQ(none.error().kind, ErrorKind::not_found);
+  EXPECT_THAT(none.error().message, HasSubstr("1 of the 1 fragments of replayed have no plan"));
+  options.complete = false;
+  const auto partial = client->make_program(bytes, options);
+  ASSERT_TRUE(partial.ok()) << partial.error().message;
+  ASSERT_EQ(partial->fragments.size(), 1U);
+  EXPECT_FALSE(partial->fragments[0].plan);
+  EXPECT_THAT(partial->fragments[0].why_none, HasSubstr("is stored"));
   EXPECT_FALSE(client->fetch(fragment, options).ok()) << "asking twice predicts nothing either";
+  EXPECT_EQ(counted("stitch_serving_misses_total"), 4);
+  EXPECT_EQ(client->activity().count(Event::miss), 4);
+  EXPECT_EQ(counted("stitch_lookups_total{source=\"missed\"}"), 4);
+  EXPECT_EQ(counted("stitch_lookups_total{source=\"pending\"}"), 0);
+  EXPECT_EQ(counted("stitch_plans_predicted_total"), 0);
+  EXPECT_EQ(counted("stitch_programs_made_total"), 2) << "outlines, of which a plan is no part";
 
   options.predict = true;
   options.improve = false;
   const auto predicted = client->fetch(fragment, options);
   ASSERT_TRUE(predicted.ok()) << predicted.error().message;
+  const auto outlined = client->make_program(bytes, options);
+  ASSERT_TRUE(outlined.ok()) << outlined.error().message;
   ::setenv("STITCH_MODE", "replay", 1);  // by the environment, of whatever asks
   const auto found = client->fetch(fragment, options);
   const auto other = client->fetch(tuning::samples::softmax(8, 80), options);
+  const auto whole = client->make_program(bytes, {.name = "replayed"});
+  const auto work = client->submit_fragment(fragment, "");
   ::unsetenv("STITCH_MODE");
   ASSERT_TRUE(found.ok()) << found.error().message;
   EXPECT_EQ(found->plan->id, predicted->plan->id);
   ASSERT_FALSE(other.ok());
   EXPECT_EQ(other.error().kind, ErrorKind::not_found);
+  ASSERT_TRUE(whole.ok()) << whole.error().message;
+  EXPECT_EQ(whole->fragments[0].plan->id, outlined->fragments[0].plan->id);
+  ASSERT_FALSE(work.ok());
+  EXPECT_EQ(work.error().kind, ErrorKind::constraint);
+  EXPECT_EQ(counted("stitch_serving_misses_total"), 5);
+  EXPECT_EQ(counted("stitch_plans_predicted_total"), 2) << "of the fragment, and as a model's, which is simplified";
 }
 
 TEST_F(ProgramFetchDaemon, NoServerIsAskedWhereTheProcessIsOff) {

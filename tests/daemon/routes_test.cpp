@@ -93,6 +93,15 @@ TEST_F(RoutesTest, AMissThatIsOnlyAskedForBeginsNothing) {
   EXPECT_EQ(answer.status, 202) << answer.body;
   EXPECT_EQ(get("/v1/jobs")["items"].size(), 0U);
   EXPECT_EQ(get("/v1/plans")["items"].size(), 0U);
+  // It is told from a deadline that has passed, and a question of somebody who only wants to know is no miss.
+  request.explain = true;
+  const std::string question =
+      api::encode_document(api::to_document(request, graph::Encoding::json), graph::Encoding::json);
+  EXPECT_EQ(ask("POST", "/v1/lookup", question, as_json).status, 202);
+  const std::string metrics = ask("GET", "/metrics").body;
+  EXPECT_THAT(metrics, HasSubstr("\nstitch_lookups_total{source=\"missed\"} 1\n"));
+  EXPECT_THAT(metrics, HasSubstr("\nstitch_lookups_total{source=\"pending\"} 0\n"));
+  EXPECT_THAT(metrics, HasSubstr("\nstitch_serving_misses_total 1\n"));
 }
 
 TEST_F(RoutesTest, SpeaksCborWhenAsked) {

@@ -27,7 +27,7 @@ Result<double> measure_headroom(const TuningContext& context, const search::Shar
 
 Result<SearchedKernel> search_candidates(const TuningContext& context, const SearchRequest& request) {
   STITCH_ASSIGN(const auto space, KernelSearch::create(request.kernel, *context.scorer, context.options.search,
-                                                       request.history, context.timer));
+                                                       request.history, context.timer.get()));
   const int most = std::min<std::int64_t>(request.trials, std::numeric_limits<int>::max());
   const auto progress = [&](int tried) {
     const double share = tried;

@@ -92,6 +92,7 @@ const std::string& Tuner::scorer_name() const { return context_->scorer_name; }
 const std::vector<profiler::DeviceIdentity>& Tuner::judges() const { return context_->judges; }
 bool Tuner::measures() const { return context_->timer != nullptr; }
 bool Tuner::measures_plans() const { return measures() && context_->timer->has_plans(); }
+WorkCounts Tuner::work() const { return context_->work.counts(); }
 std::int64_t Tuner::trials_at_once() const { return context_->options.search.batch; }
 
 Result<db::FragmentRecord> Tuner::describe(const graph::Graph& canonical, std::string_view name) const {
@@ -143,11 +144,13 @@ Result<search::UnfusedFragment> Tuner::unfused(const graph::Graph& canonical, co
 
 Result<TunedFragment> Tuner::predict(const PlanRequest& request) const {
   if (context_->workshop == nullptr) return explores_only();
+  context_->work.count(&WorkCounts::predicted);
   return context_->predicting.execute([&] { return make_plan(*context_, request, false); });
 }
 
 Result<TunedFragment> Tuner::tune(const PlanRequest& request) const {
   if (context_->workshop == nullptr) return explores_only();
+  context_->work.count(&WorkCounts::tuned);
   return context_->arena.execute([&] { return make_plan(*context_, request, true); });
 }
 

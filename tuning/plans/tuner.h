@@ -15,6 +15,7 @@
 #include "profiler/device/device.h"
 #include "search/partition/loop_choice.h"
 #include "tuning/kernels/kernel_timer.h"
+#include "tuning/kernels/work_counter.h"
 #include "tuning/plans/product_trials.h"
 #include "tuning/plans/tuned_fragment.h"
 #include "tuning/plans/tuner_options.h"
@@ -55,6 +56,8 @@ class Tuner {
   [[nodiscard]] bool measures() const;
   /// Whether tune measures whole plans, too.
   [[nodiscard]] bool measures_plans() const;
+  /// What it has done since it was made.
+  [[nodiscard]] WorkCounts work() const;
   /// Candidates that a search builds side by side: fewer are not worth to begin with.
   [[nodiscard]] std::int64_t trials_at_once() const;
 

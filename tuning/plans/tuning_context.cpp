@@ -46,8 +46,9 @@ Result<std::unique_ptr<TuningContext>> TuningContext::create(TunerOptions option
   if (options.compiles) {
     STITCH_ASSIGN(context->nvrtc, codegen::NvrtcCompiler::create_pool({}, options.complain));
     context->toolkit = context->nvrtc->nvrtc().toolkit();
+    context->compiling = std::make_unique<CountingCompiler>(*context->nvrtc, context->work);
   }
-  codegen::Compiler* compiler = context->nvrtc.get();
+  codegen::Compiler* compiler = context->compiling.get();
   if (options.compiles && !options.artifact_folder.empty()) {
     context->artifacts =
         std::make_unique<codegen::ArtifactCache>(files, clock, codegen::ArtifactCacheOptions{options.artifact_folder});
@@ -73,11 +74,12 @@ Result<std::unique_ptr<TuningContext>> TuningContext::create(TunerOptions option
   // A recording has the candidates of a recording's space.
   if (timer != nullptr && !timer->has_plans()) options.search.space = KernelSpaceOptions();
   context->kernels = std::make_unique<search::KernelCache>(*context->scorer, options.stitch);
+  context->verifying = std::make_unique<CountingVerifier>(device, context->work);
+  if (timer != nullptr) context->timer = std::make_unique<CountingTimer>(*timer, context->work);
   if (options.compiles) {
-    context->workshop = std::make_unique<KernelWorkshop>(*compiler, device, timer, context->device, std::move(making));
+    context->workshop = std::make_unique<KernelWorkshop>(*compiler, *context->verifying, context->timer.get(),
+                                                         context->device, std::move(making));
   }
-  context->verifying = &device;
-  context->timer = timer;
   context->judges = {device.identity()};
   if (timer != nullptr && timer->identity().key != device.identity().key) context->judges.push_back(timer->identity());
   context->clock = &clock;

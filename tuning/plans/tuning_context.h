@@ -16,6 +16,7 @@
 #include "search/schedule/kernel_cache.h"
 #include "search/schedule/scorer.h"
 #include "tuning/kernels/kernel_workshop.h"
+#include "tuning/kernels/work_counter.h"
 #include "tuning/plans/fault_log.h"
 #include "tuning/plans/tuner_options.h"
 
@@ -33,20 +34,22 @@ struct TuningContext {
   /// `judged`: who found out about the record and how, in words; `on`: key of the device that it was found out on.
   [[nodiscard]] db::Provenance provenance(std::string judged, std::string on) const;
 
+  mutable WorkCounter work;
   TunerOptions options;
   DeviceSpec device;
   db::Target target;
   std::unique_ptr<codegen::NvrtcCompiler> nvrtc;  ///< null: explores only
   std::string toolkit;                            ///< of NVRTC: "13.0.88"
+  std::unique_ptr<CountingCompiler> compiling;    ///< with nvrtc
   std::unique_ptr<codegen::ArtifactCache> artifacts;
   std::unique_ptr<codegen::CachingCompiler> caching;
   std::unique_ptr<codegen::Compiler> compiler;  ///< TunerOptions::around_compiler's; null: there is none
   std::unique_ptr<search::Scorer> scorer;
   std::string scorer_name;
   std::unique_ptr<search::KernelCache> kernels;
-  std::unique_ptr<KernelWorkshop> workshop;  ///< null: explores only
-  profiler::Device* verifying = nullptr;     ///< where kernels are verified
-  KernelTimer* timer = nullptr;
+  std::unique_ptr<CountingVerifier> verifying;   ///< where kernels are verified
+  std::unique_ptr<CountingTimer> timer;          ///< null: nothing is measured
+  std::unique_ptr<KernelWorkshop> workshop;      ///< null: explores only
   std::vector<profiler::DeviceIdentity> judges;  ///< the first verifies, the last measures
   const Clock* clock = nullptr;
   std::unique_ptr<FaultLog> faults;

@@ -21,6 +21,7 @@ from ._errors import (
     NoSuchFile,
     NotImplemented,
     OnnxError,
+    PlanMissing,
     RuntimeException,
 )
 from ._options import (
@@ -56,6 +57,7 @@ __all__ = [
     "NotImplemented",
     "OnnxError",
     "OrtValue",
+    "PlanMissing",
     "RunOptions",
     "RuntimeException",
     "SessionOptions",

@@ -12,11 +12,16 @@ class OnnxError(errors.Error):
     word = "FAIL"
 
     def __init__(self, message: str):
+        self.reason = message
         super().__init__(f"[StitchError] : {self.code} : {self.word} : {message}")
 
 
 class Fail(OnnxError):
     """What has no class of its own: a plan that does not come, a run that was told to end."""
+
+
+class PlanMissing(Fail, errors.PlanMissing):
+    """No plan is stored, and none may be made: STITCH_MODE=replay, or `stitch.freeze`."""
 
 
 class InvalidArgument(OnnxError, ValueError):
@@ -83,6 +88,7 @@ _RUN = {
     errors.InvalidArgument: InvalidArgument,
     errors.ParseError: InvalidProtobuf,
     errors.Unsupported: NotImplemented,
+    errors.PlanMissing: PlanMissing,
     errors.KernelError: RuntimeException,
     errors.Unavailable: EngineError,
 }

@@ -10,11 +10,14 @@ import numpy
 
 from .. import _native, _plan, _program, _trace, errors
 from . import _context, _types
-from ._errors import InvalidArgument, InvalidGraph, NoSuchFile, translated
+from ._errors import InvalidArgument, InvalidGraph, NoSuchFile, PlanMissing, translated
 from ._values import DeviceTensor, on_host
 
 # What the importer says of an operator whose input it has to know (a shape, an axis, a limit, a scale).
 _UNKNOWN = "must be known when the model is read"
+
+# Sets of shapes of which it is remembered that they have no plan.
+_MOST_MISSED = 4096
 
 # Which inputs may be such ones, first by integers and, where these do not do, by few floats too: (kinds, dimensions,
 # elements). Every set of their values has a program of its own.
@@ -79,6 +82,7 @@ class Model:
         self._initializers = initializers
         self._level = 0  # of _KNOWN: which inputs' values the graph needs
         self._prepared: collections.OrderedDict = collections.OrderedDict()
+        self._missed: dict = {}  # why there is no program where none may be made
         self._lock = threading.Lock()
         with translated():
             self.ports = _native.onnx_ports(data)
@@ -128,7 +132,8 @@ class Model:
         return True
 
     def prepared(self, feeds: dict) -> Prepared:
-        """The program for the feeds' shapes, made where there is none yet. Errors: those of `_errors.translated`."""
+        """The program for the feeds' shapes, made where there is none yet. Errors: those of `_errors.translated`; what
+        is PlanMissing once stays so, and no server is asked again."""
         with self._lock:
             while True:
                 extents = self.extents_of(feeds)
@@ -137,6 +142,8 @@ class Model:
                 if key in self._prepared:
                     self._prepared.move_to_end(key)
                     return self._prepared[key]
+                if key in self._missed:
+                    raise PlanMissing(self._missed[key])
                 try:
                     fragment = self.read(extents, feeds)
                 except errors.Error as error:
@@ -145,7 +152,7 @@ class Model:
                     raise
                 if unknown_only(fragment) and self._learn():
                     continue
-                return self._keep(key, self.prepare(fragment))
+                return self._keep(key, self._made(key, fragment))
 
     def prepare_fixed(self, extents: dict) -> bool:
         """Makes the program ahead of the first run, where shapes are fixed and no values are needed; whether it did."""
@@ -168,7 +175,7 @@ class Model:
                 raise
             if unknown_only(fragment):
                 return False
-            self._keep(key, self.prepare(fragment))
+            self._keep(key, self._made(key, fragment))
         return True
 
     def _opened(self, context: _context.Context) -> Prepared:
@@ -220,6 +227,15 @@ class Model:
     def _prepared_of(self, program: _program.Program, names: list[str], weights: dict) -> Prepared:
         on_gpu = self._options.device == "cuda" and program.info["can_launch"]
         return Prepared(program, names, weights, self._options.device_id if on_gpu else None)
+
+    def _made(self, key, fragment) -> Prepared:
+        try:
+            return self.prepare(fragment)
+        except PlanMissing as error:
+            if len(self._missed) >= _MOST_MISSED:
+                self._missed.clear()
+            self._missed[key] = error.reason
+            raise
 
     def prepare(self, fragment) -> Prepared:
         options = self._options

@@ -14,7 +14,7 @@ import numpy
 
 from . import _context, _options, _report, _types
 from .._settings import nearest
-from ._errors import EngineError, EPFail, Fail, InvalidArgument, NoSuchFile, NotImplemented, OnnxError
+from ._errors import EngineError, EPFail, Fail, InvalidArgument, NoSuchFile, NotImplemented, OnnxError, PlanMissing
 from ._model import _UNKNOWN, Model
 from ._options import RunOptions, SessionOptions
 from ._values import DeviceTensor, IOBinding, OrtValue, check_fit, on_host
@@ -72,7 +72,8 @@ class InferenceSession:
     `path_or_bytes`, `sess_options`, `providers` and `provider_options` as onnxruntime's. The provider is
     StitchExecutionProvider, with the options that `list_provider_options` names. With CPUExecutionProvider behind it a
     model that nobody here computes, or whose program does not come (no server, no plan within the deadline, a damaged
-    store), is run by onnxruntime, if that is installed, and it is said once per reason; without, or with
+    store), is run by onnxruntime, if that is installed, and it is said once per reason; so are runs with shapes that have
+    no plan where none may be made (STITCH_MODE=replay, `stitch.freeze`). Without, or with
     session.disable_cpu_ep_fallback, that is an exception which names the operator or says why.
 
     Where all extents are known the program is made here; otherwise the first run with new shapes makes it. Safe to use
@@ -104,7 +105,8 @@ class InferenceSession:
         self._outputs = [_node(port) for port in self._model.ports["outputs"]]
         self._stream = options.user_compute_stream
         self._path_or_bytes = path_or_bytes
-        self._theirs = None
+        self._theirs = None  # runs everything
+        self._spare = None  # runs what has no plan
         self._events: list = []
         self._began = time.perf_counter_ns()
         self._lock = threading.Lock()
@@ -116,7 +118,7 @@ class InferenceSession:
 
     def _write_context(self, wish) -> None:
         """Writes the model as a file of one node, as ep.context_enable asks."""
-        if self._theirs is not None:
+        if self._theirs is not None or self._spare is not None:
             raise EPFail("ep.context_enable: onnxruntime runs the model, and there is no program to write")
         if self._model.context is not None:
             raise InvalidArgument("ep.context_enable: the model was compiled already")
@@ -160,6 +162,8 @@ class InferenceSession:
             fixed = self._sess_options._extents
             if not self._model.prepare_fixed(fixed):
                 self._look_for_boundaries(fixed)
+        except PlanMissing as error:
+            self._take_spare(error)
         except _NO_PROGRAM as error:
             self._fall_back(error)
 
@@ -178,8 +182,20 @@ class InferenceSession:
                 raise NotImplemented(f"{op} ({place}): {reason}")
 
     def _fall_back(self, error: OnnxError) -> None:
-        """From now on onnxruntime runs the model: no later run waits for what did not come. Errors: EPFail (it is
-        forbidden); `error` where nobody asked for onnxruntime, or where it could not run what was compiled for us."""
+        """From now on onnxruntime runs everything: no later run waits for what did not come. Errors: as below."""
+        self._theirs = self._their_session(error)
+        self._providers = [_THEIRS]
+
+    def _take_spare(self, error: PlanMissing):
+        """A session of onnxruntime's for this run and others that have no plan."""
+        with self._lock:
+            if self._spare is None:
+                self._spare = self._their_session(error)
+            return self._spare
+
+    def _their_session(self, error: OnnxError):
+        """Errors: EPFail (it is forbidden); `error` where nobody asked for onnxruntime, or where it could not run what was
+        compiled for us."""
         asked = _THEIRS in self._providers and self._model.context is None
         if asked and self._sess_options._entries.get("session.disable_cpu_ep_fallback") == "1":
             raise EPFail(f"session.disable_cpu_ep_fallback is set, and {error}") from error
@@ -188,15 +204,19 @@ class InferenceSession:
             if asked:
                 raise type(error)(f"{error}; onnxruntime, which is to run it instead, is not installed") from error
             raise error
-        self._leave_to(onnxruntime)
+        theirs = self._session_of(onnxruntime)
         _report.fell_back(self._model.ports["graph"], str(error))
+        return theirs
 
     def _leave_to(self, onnxruntime) -> None:
+        self._theirs = self._session_of(onnxruntime)
+        self._providers = [_THEIRS]
+
+    def _session_of(self, onnxruntime):
         source = self._path_or_bytes
-        self._theirs = onnxruntime.InferenceSession(
+        return onnxruntime.InferenceSession(
             os.fspath(source) if isinstance(source, os.PathLike) else source, providers=[_THEIRS]
         )
-        self._providers = [_THEIRS]
 
     # ---- what the model is
 
@@ -244,7 +264,8 @@ class InferenceSession:
         """The outputs of these names (None or none: all) for the feeds, as NumPy arrays.
 
         `input_feed`: arrays, or OrtValues, by name. Errors: ValueError (an input without a feed), InvalidArgument (a
-        name, shape or type that the model has not), NotImplemented, RuntimeException (a kernel faulted).
+        name, shape or type that the model has not), NotImplemented, PlanMissing (no plan is stored, and none may be
+        made), RuntimeException (a kernel faulted).
         """
         _check_run(run_options)
         feeds = self._checked(input_feed)
@@ -262,6 +283,8 @@ class InferenceSession:
         if self._theirs is None:
             try:
                 prepared = self._model.prepared(feeds)
+            except PlanMissing as error:
+                return self._take_spare(error).run(None, {name: on_host(array) for name, array in feeds.items()})
             except _NO_PROGRAM as error:
                 with self._lock:
                     if self._theirs is None:
