@@ -425,7 +425,8 @@ def page(rankings, theirs, document, out, why_no_estimates):
         "## Furthest", "", "Winners that our model would have missed by most, by its own prediction:", ""]
     far = sorted((each for each in rankings if each.winner_us), key=lambda each: -each.regret)[:12]
     lines += estimate.table(
-        ["case", "rows", "winner M, N, K, group, warps, stages", "our choice", "winner ÷ our choice", "place", "by NVIDIA's model"],
+        ["case", "rows", "winner M, N, K, group, warps, stages", "our choice", "winner ÷ our choice", "place",
+         "by NVIDIA's model"],
         [[each.case.name, each.case.rows, " ".join(map(str, each.case.winner)), " ".join(map(str, each.choice)),
           estimate.text(each.regret), f"{100 * each.place:.0f} %",
           estimate.text(1 / (theirs[each][0] / theirs[each][1])) if each in theirs else ""] for each in far])
