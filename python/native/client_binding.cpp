@@ -69,7 +69,8 @@ const std::shared_ptr<client::Activity>& activity() {
 
 nb::dict counts() {
   nb::dict counts;
-  for (const auto& [name, event] : client::event_names) counts[nb::str(name.data(), name.size())] = activity()->count(event);
+  for (const auto& [name, event] : client::event_names)
+    counts[nb::str(name.data(), name.size())] = activity()->count(event);
   return counts;
 }
 
