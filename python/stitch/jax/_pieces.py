@@ -314,8 +314,8 @@ def split(function: core.ClosedJaxpr, settings: Settings, name: str, device: str
     """A function as XLA is to have it: with products and what has no kernel of ours as they are, and the rest as pieces.
 
     `device`: "emulated" or "cuda"; `aliases`: the results that are to take arguments' memory, by argument. Errors:
-    Unavailable (nobody answers); Unsupported (symbolic extents); with fallback="error" that of what XLA would have to
-    run.
+    Unavailable (nobody answers); Unsupported (symbolic extents); Error (it cannot be split); with fallback="error" that of
+    what XLA would have to run.
     """
     _programs.check_extents(function)
     flat = _jaxprs.flat(function, custom=True)
@@ -327,6 +327,12 @@ def split(function: core.ClosedJaxpr, settings: Settings, name: str, device: str
         except errors.Unsupported:
             pass  # some of it is XLA's
     splitter = _Splitter(settings, name, device)
-    top = splitter.split(flat, aliases)
+    try:
+        top = splitter.split(flat, aliases)
+        joined = splitter.joined(top)
+    except errors.Error:
+        raise
+    except Exception as error:  # whatever a future JAX has that is not foreseen here, XLA runs
+        raise errors.Error(f"it cannot be split into pieces: {type(error).__name__}: {error}") from error
     splitter.count(top)
-    return splitter.joined(top)
+    return joined
