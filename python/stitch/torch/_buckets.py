@@ -18,8 +18,8 @@ _CLOSE = 1 + 1 / 16
 class Buckets:
     """The bucket of an extent: it depends on the extent, and on what is given here, alone.
 
-    `row_bytes`: what one more row is to read and write. `largest`: the most that the extent may be, where that is known:
-    then there are at most `most` buckets, and every extent has one. Else they are powers of four up to `LAUNCH_BYTES`,
+    `row_bytes`: what one more row is to read and write. `largest`: the most that the extent may be, where that is
+    known: then there are at most `most` buckets, and every extent has one. Else they are powers of four up to `LAUNCH_BYTES`,
     and of two beyond.
     """
 
