@@ -116,7 +116,7 @@ def stop(folder):
     """Ends the servers below a folder, and waits until they have."""
     for process in servers(folder):
         os.kill(process, 15)
-    end = time.monotonic() + 60
+    end = time.monotonic() + 300
     while servers(folder):
         assert time.monotonic() < end
         time.sleep(0.02)
@@ -128,7 +128,7 @@ def begin(environment, script=_SCRIPT, *arguments):
 
 
 def told(process):
-    out, error = process.communicate(timeout=300)
+    out, error = process.communicate(timeout=900)
     assert process.returncode == 0, error
     return json.loads(out)
 
@@ -151,7 +151,7 @@ def meet(environment, folder, script, count: int, late: int) -> list:
         ranks.append(begin(own, script, rank, folder, late))
 
     def all_have_begun(those):
-        end = time.monotonic() + 240
+        end = time.monotonic() + 900
         while not all((folder / f"begun.{rank}").exists() for rank in those):
             for rank in those:
                 assert ranks[rank].poll() in (None, 0), ranks[rank].communicate()[1]

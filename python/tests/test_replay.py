@@ -235,7 +235,7 @@ def test_nothing_is_made_for_a_frozen_process(front_end, folder):
         told = process.stdout.readline()
         assert told == "ready\n", process.stderr.read()
         then = settled(folder)
-        out, error = process.communicate("go on\n", timeout=300)
+        out, error = process.communicate("go on\n", timeout=900)
     assert process.returncode == 0, error
     misses = 3 if front_end == "numpy" else 4
     # A program's outline is made for a question, and no kernel of it.
