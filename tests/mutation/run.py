@@ -68,13 +68,10 @@ class Copy:
              "-DSTITCH_SINGLE_SOURCES=stitch_kernel;stitch_codegen;stitch_profiler"])
 
     def compile(self):
-        # Clones in different folders share what ccache holds.
-        environment = {**os.environ, "CCACHE_BASEDIR": str(self.source), "CCACHE_NOHASHDIR": "1"}
         with open(self.lock, "a", encoding="utf-8") if self.lock else open("/dev/null", "a", encoding="utf-8") as file:
             if self.lock:
                 fcntl.flock(file, fcntl.LOCK_EX)
-            return subprocess.run(["ninja", "-C", self.build, *TARGETS], capture_output=True, text=True, check=False,
-                                  env=environment)
+            return subprocess.run(["ninja", "-C", self.build, *TARGETS], capture_output=True, text=True, check=False)
 
     def failing_test(self):
         """What notices: the program and its first failing test; None if nothing does."""
