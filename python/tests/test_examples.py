@@ -21,28 +21,45 @@ def output_of(command: list, folder, **environment) -> str:
     return ended.stdout
 
 
-def snippet_of(page: str) -> str:
-    """The Python program in a page's first block."""
-    text = (ROOT / "docs" / page).read_text()
-    block = re.search(r"```sh\n(.*?)```", text, re.DOTALL).group(1)
-    return re.search(r"python - <<'(\w+)'\n(.*?)\n\1\n", block, re.DOTALL).group(2)
+def first_block(page: str) -> str:
+    """The first block of a page, which is what people copy into a shell."""
+    return re.search(r"```(\w+)\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL).expand(r"\2")
+
+
+def tools(folder: pathlib.Path) -> pathlib.Path:
+    """`python` as these tests run on, and a `pip` that installs nothing but notes what it should have."""
+    for name, text in {
+        "python": f'exec "{sys.executable}" "$@"',
+        "pip": f'echo "$*" >> "{folder}/asked"',
+    }.items():
+        (folder / name).write_text(f"#!/bin/sh\n{text}\n")
+        (folder / name).chmod(0o755)
+    return folder
 
 
 @pytest.mark.parametrize(
     "page, package, shown",
     [
-        ("pytorch.md", "torch", r"'eager_calls': 0,.*'failed': \[\]"),
-        ("jax.md", "jax", r"'programs'"),
-        ("onnx-python.md", "onnx", r"0\.015625"),
+        ("python/README.md", "numpy", r"\[768\. .* 768\.\] \S+ 1\n"),
+        ("docs/pytorch.md", "torch", r"'eager_calls': 0,.*'failed': \[\]"),
+        ("docs/jax.md", "jax", r"'programs': 2"),
+        ("docs/onnx-python.md", "onnx", r"0\.015625"),
     ],
-    ids=["pytorch", "jax", "onnx"],
+    ids=["python", "pytorch", "jax", "onnx"],
 )
-def test_a_pages_first_snippet_runs(page, package, shown, tmp_path):
+def test_a_pages_first_block_runs_as_it_is(page, package, shown, tmp_path):
     pytest.importorskip(package)
-    code = snippet_of(page)
-    assert len(code.splitlines()) <= 5
-    output = output_of([sys.executable, "-c", code], tmp_path)
+    block = first_block(page)
+    program = re.search(r"python - <<'(\w+)'\n(.*?)\n\1\n", block, re.DOTALL).group(2)
+    assert len(program.splitlines()) <= 5
+    output = output_of(["bash", "-e", "-c", block], ROOT, PATH=f"{tools(tmp_path)}:{os.environ['PATH']}")
     assert re.search(shown, output, re.DOTALL), output
+    # All that the program imports is installed before: the wheel with what it depends on, and the others by name.
+    verb, wheel, *others = (tmp_path / "asked").read_text().split()
+    assert (verb, wheel) == ("install", "./python") and (ROOT / wheel / "pyproject.toml").exists()
+    words = ",".join(re.findall(r"^import (.*)$", program, re.MULTILINE)).split(",")
+    imported = {re.split(r"[ .]", word.strip())[0] for word in words}
+    assert imported - {"stitch", "numpy"} == set(others)
 
 
 @pytest.mark.parametrize(
