@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <optional>
 #include <string_view>
 #include <thread>
@@ -110,8 +111,17 @@ int usable_processors(const FileSystem& files, int scheduled) {
 }
 
 int usable_processors() {
-  static const int processors = usable_processors(RealFileSystem(), scheduled_processors());
+  static const int processors =
+      at_most_asked(usable_processors(RealFileSystem(), scheduled_processors()), std::getenv("STITCH_THREADS"));
   return processors;
+}
+
+int at_most_asked(int processors, const char* asked) {
+  const std::string_view text = asked != nullptr ? asked : "";
+  int wanted = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), wanted);
+  const bool is_number = error == std::errc() && end == text.data() + text.size() && wanted > 0;
+  return is_number ? std::min(processors, wanted) : processors;
 }
 
 }  // namespace stitch

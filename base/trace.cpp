@@ -19,6 +19,7 @@
 #include <fmt/format.h>
 
 #include "base/clock.h"
+#include "base/tally.h"
 #include "base/version.h"
 
 namespace stitch::trace {
@@ -276,18 +277,18 @@ void event(std::string_view name, std::initializer_list<Field> fields) {
   event_of(name, members);
 }
 
-Phase::Phase(std::string_view name, std::initializer_list<Field> fields) : enabled_(enabled()) {
-  if (!enabled_) return;
-  name_ = name;
+Phase::Phase(std::string_view name, std::initializer_list<Field> fields) : enabled_(enabled()), name_(name) {
   for (const Field& field : fields) add(field);
   began_us_ = now_us();
 }
 
 Phase::~Phase() {
+  tally::phase(name_, now_us() - began_us_, failed_);
   if (enabled_) event_since(name_, began_us_, members_);
 }
 
 void Phase::add(const Field& field) {
+  failed_ = failed_ || field.name == "error";
   if (enabled_) members_ += (members_.empty() ? "" : ",") + member(field);
 }
 

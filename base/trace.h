@@ -55,7 +55,7 @@ void event_since(std::string_view name, std::int64_t began_us, std::string_view 
 /// One of now, likewise.
 void event_of(std::string_view name, std::string_view members);
 
-/// A stretch of work: an event with its duration, written when it ends.
+/// A stretch of work: an event with its duration, written when it ends, and counted (base/tally.h) by its name.
 class Phase {
  public:
   explicit Phase(std::string_view name, std::initializer_list<Field> fields = {});
@@ -68,6 +68,7 @@ class Phase {
 
  private:
   const bool enabled_;
+  bool failed_ = false;
   std::string name_, members_;
   std::int64_t began_us_ = 0;
 };

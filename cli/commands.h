@@ -26,8 +26,6 @@ void add_show_command(CLI::App& app, ExitCode& code);
 void add_transfer_commands(CLI::App& app, ExitCode& code);  ///< export, import
 void add_prune_command(CLI::App& app, ExitCode& code);
 void add_env_command(CLI::App& app, ExitCode& code);
-/// Names that begin like ours in the environment and that nothing of ours reads.
-std::vector<std::string> unknown_variables();
 /// `program`: what followed --run on the command line (cli/emulate_program.h).
 void add_emulate_command(CLI::App& app, ExitCode& code, std::vector<std::string> program);
 void add_evaluate_command(CLI::App& app, ExitCode& code);

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "base/environment.h"
 #include "base/processors.h"
 #include "base/version.h"
 #include "cli/commands.h"
@@ -40,7 +41,7 @@ int main(int argc, char** argv) {
   add_transfer_commands(app, code);
   add_prune_command(app, code);
   add_env_command(app, code);
-  for (const std::string& name : unknown_variables())
+  for (const std::string& name : stitch::unknown_environment_variables())
     std::fprintf(stderr, "stitch: %s is set, and nothing here reads it (stitch env lists what is read)\n",
                  name.c_str());
   try {

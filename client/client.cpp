@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <thread>
@@ -27,6 +28,20 @@ Encoding encoding_of(const HttpAnswer& answer) {
   return answer.content_type.starts_with(cbor) ? Encoding::cbor : Encoding::json;
 }
 
+/// What STITCH_MODE says: "tune" where it says nothing.
+std::string_view asked_mode() {
+  const char* mode = std::getenv("STITCH_MODE");
+  return mode != nullptr && *mode != '\0' ? mode : "tune";
+}
+
+/// A process in which a word is misspelt must not tune, of all things.
+Status check_mode() {
+  const std::string_view mode = asked_mode();
+  if (mode == "off") return make_error(ErrorKind::unavailable, "STITCH_MODE is off: no server is asked");
+  if (mode == "tune" || mode == "replay") return {};
+  return make_error(ErrorKind::invalid_argument, "STITCH_MODE is '{}': neither tune nor replay nor off", mode);
+}
+
 /// Where the secret of a server over TCP stands.
 std::filesystem::path token_file(const ClientOptions& options, const ServerAddress& address) {
   if (!options.token_file.empty()) return options.token_file;
@@ -45,6 +60,7 @@ Result<std::unique_ptr<Client>> Client::open(const ClientOptions& options) {
 }
 
 Result<std::unique_ptr<Client>> Client::connected(const ClientOptions& options) {
+  STITCH_TRY(check_mode());
   STITCH_ASSIGN(ServerAddress address, parse_address(options.server));
   const char* allowed = std::getenv("STITCH_ALLOW_REMOTE");
   address.trusted = options.allow_remote || (allowed != nullptr && std::string_view(allowed) == "1");
@@ -138,10 +154,7 @@ Result<api::LookupAnswer> Client::look_up(const api::LookupRequest& request) {
 }
 
 /// Whether a miss is to be predicted: not where the process replays what is stored.
-static bool predicts(const FetchOptions& options) {
-  const char* mode = std::getenv("STITCH_MODE");
-  return options.predict && (mode == nullptr || std::string_view(mode) != "replay");
-}
+static bool predicts(const FetchOptions& options) { return options.predict && asked_mode() != "replay"; }
 
 api::LookupRequest request_for(const graph::Graph& fragment, const FetchOptions& options) {
   api::LookupRequest request{fragment, options.name, options.deadline_ms, options.improve, options.device, {}};
@@ -152,18 +165,35 @@ api::LookupRequest request_for(const graph::Graph& fragment, const FetchOptions&
 }
 
 Result<api::LookupAnswer> Client::fetch(const graph::Graph& fragment, const FetchOptions& options) {
-  trace::Phase phase("fetch", {{"name", name_in_trace(fragment, options.name)}});
-  Result<api::LookupAnswer> answer = fetched(fragment, options);
-  note_answer(phase, answer);
+  return fetch_begun(fragment, options, nullptr);
+}
+
+/// `begun`: what an earlier look-up answered that began what this one waits for; null where there was none.
+Result<api::LookupAnswer> Client::fetch_begun(const graph::Graph& fragment, const FetchOptions& options,
+                                              const api::LookupAnswer* begun) {
+  const std::string name = name_in_trace(fragment, options.name);
+  trace::Phase phase("fetch", {{"name", name}});
+  Result<api::LookupAnswer> answer = fetched(fragment, options, begun);
+  note_answer(phase, answer, name);
   return answer;
 }
 
-Result<api::LookupAnswer> Client::fetched(const graph::Graph& fragment, const FetchOptions& options) {
+Result<api::LookupAnswer> Client::fetched(const graph::Graph& fragment, const FetchOptions& options,
+                                          const api::LookupAnswer* begun) {
   using namespace std::chrono;
+  STITCH_TRY(check_mode());
   const auto until = steady_clock::now() + milliseconds(options.deadline_ms);
   api::LookupRequest request = request_for(fragment, options);
+  std::optional<api::LookupAnswer> missed;  // the first answer was: what is stored by the next was made for this call
+  if (begun != nullptr && begun->source != api::LookupAnswer::Source::store) missed = *begun;
   while (true) {
     STITCH_ASSIGN(api::LookupAnswer answer, look_up(request));
+    if (missed && answer.plan && answer.source == api::LookupAnswer::Source::store) {
+      answer.source = api::LookupAnswer::Source::predicted;
+      answer.closest_plan = missed->closest_plan;
+      answer.differed = missed->differed;
+    }
+    if (!missed && !answer.plan) missed = answer;
     if (answer.plan) {
       if (answer.plan->parameters.size() != fragment.parameters().size() ||
           answer.plan->results.size() != fragment.results().size()) {
@@ -253,13 +283,16 @@ Status Client::look_up_plans(api::Program& program, const FetchOptions& options)
   // Begun, all of them, before any is waited for: the server predicts several at a time. What goes wrong shows below.
   FetchOptions at_once = options;
   at_once.deadline_ms = 0;
+  std::map<const api::ProgramFragment*, api::LookupAnswer> begun;
   for (const api::ProgramFragment* fragment : missing) {
-    if (predicts(options)) (void)look_up(request_for(fragment->graph, at_once)).ok();
+    if (!predicts(options)) break;
+    if (auto answer = look_up(request_for(fragment->graph, at_once))) begun.emplace(fragment, *std::move(answer));
   }
   for (api::ProgramFragment* fragment : missing) {
     FetchOptions left = options;
     left.deadline_ms = std::max<std::int64_t>(0, duration_cast<milliseconds>(until - steady_clock::now()).count());
-    auto found = fetch(fragment->graph, left);
+    const auto first = begun.find(fragment);
+    auto found = fetch_begun(fragment->graph, left, first != begun.end() ? &first->second : nullptr);
     if (found) {
       // A canonical graph's plan has its order.
       if (!std::ranges::is_sorted(found->parameter_order) || !std::ranges::is_sorted(found->result_order))

@@ -39,7 +39,7 @@ struct FetchOptions {
   std::int64_t deadline_ms = 10'000;  ///< how long to wait for a plan
   bool improve = true;                ///< let the server tune the fragment in the background when it must predict
   /// False: plans that are stored, or not_found at once; nothing is predicted or tuned for a miss. STITCH_MODE=replay
-  /// asks for that in all of a process.
+  /// asks for that in all of a process; with STITCH_MODE=off nothing is looked up (unavailable).
   bool predict = true;
   std::string name = {};                ///< for people: where the fragment comes from
   graph::Constraints constraints = {};  ///< of the plan, besides those of the fragment itself
@@ -136,7 +136,10 @@ class Client {
 
   // What the functions of like names do, without their phase in the trace.
   static Result<std::unique_ptr<Client>> connected(const ClientOptions& options);
-  Result<api::LookupAnswer> fetched(const graph::Graph& fragment, const FetchOptions& options);
+  Result<api::LookupAnswer> fetched(const graph::Graph& fragment, const FetchOptions& options,
+                                    const api::LookupAnswer* begun);
+  Result<api::LookupAnswer> fetch_begun(const graph::Graph& fragment, const FetchOptions& options,
+                                        const api::LookupAnswer* begun);
   Result<FetchedProgram> requested_program(const Sha256& model, std::string_view tag, api::CodeInside inside);
   Result<api::Program> made_program(std::string model, const FetchOptions& options);
   Result<std::string> fetched_artifact(const Sha256& hash, trace::Phase& phase);

@@ -4,6 +4,7 @@
 #include <map>
 #include <vector>
 
+#include "base/tally.h"
 #include "base/trace.h"
 #include "client/cuda_context.h"
 #include "cuda/device_traits.h"
@@ -202,6 +203,7 @@ Status CudaPlan::enqueue(StreamTail& tail, Addresses parameters, Addresses resul
       return launched.error().within(fmt::format("launch {} ({})", i, plan_.launches[i].name));
     }
   }
+  tally::launched(std::ssize(plan_.launches));
   return enqueue_copies(false, tail, parameters, results, stream);
 }
 

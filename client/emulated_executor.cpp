@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/tally.h"
 #include "base/trace.h"
 
 namespace stitch::client {
@@ -133,6 +134,7 @@ Status EmulatedPlan::run(Inputs parameters, Outputs results) {
   Buffers buffers;
   Status status = allocate(parameters, results, buffers);
   if (status) status = run_on(buffers, results);
+  if (status) tally::launched(std::ssize(plan_.launches));
   for (const auto* list : {&buffers.parameters, &buffers.results}) {
     for (const BufferHandle buffer : *list) {
       if (Status freed = session_->free(buffer); status && !freed) status = freed;

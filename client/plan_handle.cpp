@@ -4,6 +4,7 @@
 #include <chrono>
 #include <condition_variable>
 
+#include "base/tally.h"
 #include "client/trace/plan_trace.h"
 #include "graph/canonical.h"
 
@@ -180,12 +181,14 @@ void PlanHandle::put_in_use(std::shared_ptr<InUse> next, std::string why_none) {
   const std::lock_guard lock(run_mutex_);
   if (next) {
     const api::Plan& plan = next->loaded->plan();
+    tally::count("swaps");
     trace::event("swap", {{"fragment", key_.hex()},
                           {"from", latest_.id.hex()},
                           {"plan", plan.id.hex()},
                           {"label", plan.label},
                           {"predicted_us", plan.predicted_us}});
   } else {
+    tally::count("withdrawn");
     trace::event("withdrawn", {{"fragment", key_.hex()}, {"plan", latest_.id.hex()}, {"reason", why_none}});
   }
   if (in_use_) replaced_.push_back(std::move(in_use_));

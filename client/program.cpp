@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "base/tally.h"
 #include "base/trace.h"
 #include "client/host/library_call.h"
 #include "client/program_frame.h"
@@ -55,6 +56,7 @@ Status ProgramRunner::load(Executor& executor, const ArtifactSource& artifacts) 
 }
 
 void ProgramRunner::note_fallback(int region, int index, std::string reason) {
+  tally::fell_back(program_.regions[region].steps[index].name, reason, "reference evaluator", program_.model);
   trace::event("fallback", {{"what", program_.regions[region].steps[index].name},
                             {"reason", reason},
                             {"to", "reference evaluator"},

@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "base/tally.h"
+
 namespace stitch::client {
 namespace {
 
@@ -24,14 +26,17 @@ std::string_view source_of(const api::LookupAnswer& answer) {
 
 }  // namespace
 
-void note_answer(trace::Phase& phase, const Result<api::LookupAnswer>& answer) {
-  if (!trace::enabled()) return;
+void note_answer(trace::Phase& phase, const Result<api::LookupAnswer>& answer, std::string_view name) {
   if (!answer) {
+    tally::miss("", name, answer.error().message, "");
     phase.add({"hit", false});
     phase.add({"reason", answer.error().message});
     return;
   }
   const bool hit = answer->source == api::LookupAnswer::Source::store;
+  tally::plan(source_of(*answer));
+  if (!hit) tally::miss(answer->fragment.hex(), name, why_missed(*answer), source_of(*answer));
+  if (!trace::enabled()) return;
   phase.add({"fragment", answer->fragment.hex()});
   phase.add({"hit", hit});
   phase.add({"source", source_of(*answer)});
@@ -46,7 +51,7 @@ void note_answer(trace::Phase& phase, const Result<api::LookupAnswer>& answer) {
 }
 
 std::string name_in_trace(const graph::Graph& fragment, const std::string& name) {
-  if (!trace::enabled() || !name.empty()) return name;
+  if (!name.empty()) return name;
   constexpr int most = 3;
   std::string text;
   int operators = 0;
@@ -58,9 +63,10 @@ std::string name_in_trace(const graph::Graph& fragment, const std::string& name)
 }
 
 void trace_plans(const api::Program& program, std::string_view source) {
-  if (!trace::enabled()) return;
   for (const api::ProgramFragment& fragment : program.fragments) {
     if (!fragment.plan) continue;
+    tally::plan(source);
+    if (!trace::enabled()) continue;
     trace::event("fragment", {{"fragment", fragment.key.hex()},
                               {"name", program.model},
                               {"hit", source != "made"},
@@ -73,9 +79,10 @@ void trace_plans(const api::Program& program, std::string_view source) {
 }
 
 void trace_missing(const api::Program& program) {
-  if (!trace::enabled()) return;
   for (const api::ProgramFragment& fragment : program.fragments) {
     if (fragment.plan) continue;
+    tally::miss(fragment.key.hex(), program.model, fragment.why_none, "");
+    if (!trace::enabled()) continue;
     trace::event(
         "fragment",
         {{"fragment", fragment.key.hex()}, {"name", program.model}, {"hit", false}, {"reason", fragment.why_none}});
@@ -84,6 +91,7 @@ void trace_missing(const api::Program& program) {
 
 Result<api::Submitted> traced(std::string_view name, Result<api::Submitted> submitted) {
   if (submitted) {
+    tally::count("jobs");
     trace::event(
         "tuning",
         {{"name", name}, {"job", submitted->job}, {"joined", submitted->joined}, {"subject", submitted->subject}});
@@ -96,7 +104,6 @@ Result<api::Submitted> traced(std::string_view name, Result<api::Submitted> subm
 std::optional<trace::Phase> first_launch(bool& launched, const Hash128& of, std::string_view on) {
   if (launched) return std::nullopt;
   launched = true;
-  if (!trace::enabled()) return std::nullopt;
   return std::optional<trace::Phase>(std::in_place, "first launch",
                                      std::initializer_list<trace::Field>{{"of", of.hex()}, {"on", on}});
 }

@@ -12,10 +12,11 @@
 // What the trace of a process (base/trace.h) says of plans.
 namespace stitch::client {
 
-/// Adds to the phase of a look-up whether it was a hit, which plan came of it, and of a miss why.
-void note_answer(trace::Phase& phase, const Result<api::LookupAnswer>& answer);
+/// Adds to the phase of a look-up, and to the process's sums (base/tally.h), whether it was a hit, which plan came of
+/// it, and of a miss why. `name`: the fragment's.
+void note_answer(trace::Phase& phase, const Result<api::LookupAnswer>& answer, std::string_view name);
 
-/// What a fragment is called in a trace: its name, or its first operators where it has none; "" where nobody traces.
+/// What a fragment is called in a trace: its name, or its first operators where it has none.
 std::string name_in_trace(const graph::Graph& fragment, const std::string& name);
 
 /// An event per fragment of a program that has a plan; `source`: where it is from, "store", "file", or "made" (here,

@@ -1,12 +1,19 @@
 // The native half of the Python package: what stitch/*.py build on.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
+#include <nanobind/stl/vector.h>
 
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "base/environment.h"
+#include "base/tally.h"
 #include "base/trace.h"
 #include "base/version.h"
 #include "python/native/client_binding.h"
@@ -32,6 +39,20 @@ NB_MODULE(_native, module) {
       nanobind::arg("name"), nanobind::arg("members"), nanobind::arg("began_us") = nanobind::none(),
       nanobind::call_guard<nanobind::gil_scoped_release>(),
       "An event in the process's trace (base/trace.h); members of a JSON object, without its braces");
+  module.def("count_phase", &stitch::tally::phase, nanobind::arg("name"), nanobind::arg("took_us"),
+             nanobind::arg("failed"), "Adds a phase to the process's sums (base/tally.h)");
+  module.def("sums", &stitch::tally::json, "The process's sums as a JSON object (base/tally.h)");
+  module.def("reset_sums", &stitch::tally::reset, "Begins them anew");
+  module.def(
+      "unknown_variables",
+      [] {
+        std::vector<std::pair<std::string, std::string>> named;
+        for (const std::string& name : stitch::unknown_environment_variables())
+          named.emplace_back(name, stitch::nearest_environment_variable(name));
+        return named;
+      },
+      "Variables of the environment that begin like ours and that nobody reads, with the known one that is meant or "
+      "\"\"");
   stitch::python::translate_failures(module);
   stitch::python::bind_fragment(module);
   stitch::python::bind_client(module);

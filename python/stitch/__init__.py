@@ -13,6 +13,7 @@
 from ._native import version as __version__
 from ._plan import Fragment, Plan, fragment, plan, tune, why
 from ._program import Port, Program, program
+from ._report import report, reset
 from ._server import connect
 from .errors import (
     CompatibilityError,
@@ -30,6 +31,7 @@ from .errors import (
 )
 
 __all__ = [
+    "__version__",
     "CompatibilityError",
     "ConstraintError",
     "CorruptError",
@@ -50,6 +52,8 @@ __all__ = [
     "fragment",
     "plan",
     "program",
+    "report",
+    "reset",
     "tune",
     "why",
 ]

@@ -1,14 +1,21 @@
 """Fragments and plans on arrays."""
 
+import collections.abc
 import json
 import os
 import pathlib
+import typing
 
 from . import _native, _server, _settings, _trace, _tuning, errors
 
 _LONGEST_MS = 600_000
 
 Fragment = _native.Fragment
+
+Source = str | os.PathLike[str] | bytes | dict[str, typing.Any] | Fragment
+"""What a fragment is read from: see `fragment`."""
+Arrays = collections.abc.Sequence[typing.Any]
+"""NumPy's, or anything with `__dlpack__`; for `launch` what has an address of device memory, or addresses."""
 
 _NUMPY_NAMES = {
     "pred": "bool",
@@ -27,7 +34,7 @@ _NUMPY_NAMES = {
 _ML_NAMES = {"bf16": "bfloat16", "f8e4m3": "float8_e4m3fn", "f8e5m2": "float8_e5m2"}
 
 
-def fragment(source) -> Fragment:
+def fragment(source: Source) -> Fragment:
     """A fragment of a document (text, bytes or a dictionary), or of a file: a fragment, HLO text or an ONNX model."""
     if isinstance(source, Fragment):
         return source
@@ -51,11 +58,11 @@ class Plan:
         self.fragment = of
 
     @property
-    def info(self) -> dict:
+    def info(self) -> dict[str, typing.Any]:
         """What the plan is: id, label, launches, bytes, predicted and measured time, what was verified."""
         return self._native.info
 
-    def run(self, *arrays, out=None):
+    def run(self, *arrays: typing.Any, out: Arrays | None = None) -> typing.Any:
         """Runs on arrays of the host, in the fragment's order, and waits.
 
         Arrays are NumPy's, or anything with `__dlpack__`; those that are not dense or not aligned are copied. The
@@ -66,7 +73,7 @@ class Plan:
         self._native.run([_dense(array) for array in arrays], results)
         return results[0] if len(results) == 1 else tuple(results)
 
-    def launch(self, inputs, outputs, stream: int = 0) -> None:
+    def launch(self, inputs: Arrays, outputs: Arrays, stream: int = 0) -> None:
         """Enqueues it on a stream of a GPU and does not wait.
 
         `inputs`, `outputs`: one each in the fragment's order, as `stitch.Program.launch` takes them. `stream`: a
@@ -80,7 +87,7 @@ class Plan:
         without a server. Errors: Unavailable."""
         return self._native.to_program()
 
-    def save(self, path) -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Writes `to_bytes` to a file."""
         _write(path, self.to_bytes())
 
@@ -95,7 +102,7 @@ class Plan:
 
 
 def plan(
-    source,
+    source: Source,
     *,
     device: str = "emulated",
     ordinal: int = 0,
@@ -121,12 +128,13 @@ def plan(
     read = fragment(source)
     client = _server.shared(server)
     most = _most_workspace(max_workspace_bytes)
-    return Plan(client.plan(read, device, ordinal, deadline_ms, improve, constraints, predict, most), read)
+    asked = {"predict": predict, "max_workspace_bytes": most}
+    return Plan(client.plan(read, device, ordinal, deadline_ms, improve, constraints, **asked), read)
 
 
 def why(
-    source, *, device: str = "emulated", ordinal: int = 0, server: str | None = None, constraints: str = ""
-) -> dict:
+    source: Source, *, device: str = "emulated", ordinal: int = 0, server: str | None = None, constraints: str = ""
+) -> dict[str, typing.Any]:
     """Why a server has no plan for a fragment, or which one it has; nothing is predicted or tuned for the question.
 
     `source` and the rest as of `plan`. `fragment` (its key), `device` (that plans are made for), `plan` (the id of the
@@ -138,7 +146,7 @@ def why(
 
 
 def tune(
-    source,
+    source: Source,
     *,
     effort: str = "quick",
     budget_seconds: int = 0,

@@ -3,10 +3,16 @@
 import dataclasses
 import os
 import pathlib
+import threading
+import typing
+import weakref
 
 from . import _native, _nvidia, _plan, _server, errors
 
 _FORMAT = b"stitch-program"
+
+_open: weakref.WeakSet = weakref.WeakSet()
+_lock = threading.Lock()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,9 +43,11 @@ class Program:
         self._native = _native.Program(document, device, ordinal)
         self.inputs = _ports(self._native.inputs)
         self.outputs = _ports(self._native.outputs)
+        with _lock:
+            _open.add(self)
 
     @property
-    def info(self) -> dict:
+    def info(self) -> dict[str, typing.Any]:
         """What it is: id, steps by kind, launches, labels of plans, bytes that these move and the time that they are
         predicted to take (library calls apart), bytes of its arena, and what the float64 reference evaluator computes
         for want of anything else (`fallbacks`: step and reason)."""
@@ -50,7 +58,7 @@ class Program:
         equal text. What `stitch run --write-lock` writes; `stitch.program(lock=)` accepts nothing else."""
         return self._native.lock
 
-    def run(self, *arrays, out=None):
+    def run(self, *arrays: typing.Any, out: _plan.Arrays | None = None) -> typing.Any:
         """Runs on arrays of the host and waits.
 
         `arrays`: one per input in their order, or one mapping by their names; NumPy's, or anything with `__dlpack__`.
@@ -65,7 +73,7 @@ class Program:
         )
         return results[0] if len(results) == 1 else tuple(results)
 
-    def launch(self, inputs, outputs, stream: int = 0) -> None:
+    def launch(self, inputs: _plan.Arrays, outputs: _plan.Arrays, stream: int = 0) -> None:
         """Enqueues it on a stream of a GPU and does not wait.
 
         `inputs`, `outputs`: one per port, in their order: addresses of device memory (ints), or dense, row-major arrays
@@ -91,9 +99,15 @@ class Program:
         """The program with its code inside (docs/program-format.md): `stitch.program` opens it without a server."""
         return self._document
 
-    def save(self, path) -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Writes `to_bytes` to a file, which `stitch run` runs, too."""
         _plan._write(path, self._document)
+
+
+def opened() -> list[Program]:
+    """The programs that the process has."""
+    with _lock:
+        return list(_open)
 
 
 def _read(source) -> bytes | None:
@@ -111,7 +125,7 @@ def _read(source) -> bytes | None:
 
 
 def program(
-    source,
+    source: _plan.Source,
     *,
     device: str = "emulated",
     ordinal: int = 0,
@@ -121,7 +135,7 @@ def program(
     products: str | None = None,
     constraints: str = "",
     predict: bool = True,
-    lock: str | os.PathLike | None = None,
+    lock: str | os.PathLike[str] | None = None,
     max_workspace_bytes: int | None = None,
 ) -> Program:
     """A whole model, on host memory or on a GPU.
@@ -173,6 +187,14 @@ def default_products(device: str) -> str:
     if device != "cuda":
         return ""
     return "stream" if _nvidia.find("cublas") else "ours"
+
+
+def _in_child() -> None:
+    global _lock
+    _lock = threading.Lock()  # a thread that is not there may hold the parent's
+
+
+os.register_at_fork(after_in_child=_in_child)
 
 
 def make(fragment, *, deadline_ms: int, improve: bool, server: str | None, **settings) -> bytes:

@@ -8,7 +8,7 @@ import subprocess
 import threading
 import time
 
-from . import _native, _programs, _settings, errors
+from . import _native, _programs, _settings, _tuning, errors
 
 _SCHEME = "unix://"
 _RESTART_SECONDS = 30.0
@@ -22,12 +22,17 @@ def address() -> str:
     return _settings.server() or _SCHEME + _native.default_socket_path()
 
 
-def connect(server: str | None = None, *, start: bool | None = None, timeout_seconds: float = 30.0):
+def connect(
+    server: str | None = None, *, start: bool | None = None, timeout_seconds: float = 30.0
+) -> _native.Client:
     """A client of a server; of the default one where none is named.
 
     Where nothing answers on a socket, a stitchd is started that outlives this process and serves all processes of the
     user (`start`; by default only for the default socket, and not with STITCH_START=0). Errors: Unavailable.
     """
+    _settings.follow_environment()
+    if _settings.mode() == "off":
+        raise errors.Unavailable("STITCH_MODE is off: no server is asked")
     where = server or address()
     if start is None:
         start = server is None and not _settings.server() and os.environ.get("STITCH_START") != "0"
@@ -51,9 +56,14 @@ class Shared:
         self._lock = threading.Lock()
         self._client = connect(server)
         self._next_start = 0.0
+        self._tuned: set = set()
 
-    def plan(self, *arguments, **settings):
-        return self._called("plan", arguments, settings)
+    def plan(self, fragment, device: str, ordinal: int, deadline_ms: int, improve: bool, constraints: str, **settings):
+        arguments = (fragment, device, ordinal, deadline_ms, improve, constraints)
+        plan = self._called("plan", arguments, settings)
+        if _settings.tunes_anew():
+            self._tune_once(fragment, constraints)
+        return plan
 
     def why(self, *arguments) -> dict:
         return self._called("why", arguments, {})
@@ -63,6 +73,15 @@ class Shared:
 
     def tune(self, *arguments, **settings) -> tuple[int, bool]:
         return self._called("tune", arguments, settings)
+
+    def _tune_once(self, fragment, constraints: str) -> None:
+        """Hands a fragment in, in this process for the first time, whatever is stored (STITCH_FORCE_TUNE)."""
+        key = (fragment.to_json(), constraints)
+        with self._lock:
+            if key in self._tuned:
+                return
+            self._tuned.add(key)
+        _tuning.begin(self, fragment, constraints, "full" if os.environ.get("STITCH_EFFORT") == "full" else "quick", 0)
 
     def job(self, number: int) -> tuple[str, str]:
         return self._called("job", (number,), {})
@@ -99,6 +118,7 @@ class Shared:
 
 def shared(server: str | None = None) -> Shared:
     """The process's one client of a server. Errors: Unavailable."""
+    _settings.follow_logs()
     where = server or address()
     with _lock:
         key = (where, os.getpid())

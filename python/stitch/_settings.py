@@ -5,9 +5,14 @@ are read when a program asks, not when it imports the package.
 """
 
 import difflib
+import logging
 import os
 import pathlib
 import tomllib
+
+from . import _native
+
+log = logging.getLogger("stitch")
 
 # Of numbers: what they count, the least and the most. A server lets a look-up wait for ten minutes.
 _NUMBERS = {
@@ -33,6 +38,8 @@ _VARIABLES = {
     "lock": "STITCH_LOCK",
 }
 EFFORTS = ("none", "quick", "full")
+MODES = ("tune", "replay", "off")
+_LOGGERS = ("torch", "jax", "onnx")
 
 
 def nearest(word: str, words) -> str:
@@ -74,6 +81,7 @@ def checked(settings: type, choices: dict, name: str, value, origin: str):
 
 def given(settings: type, choices: dict, table: str) -> dict:
     """What environment and file say of a front end's fields. Errors: ValueError, with the variable, or file and key."""
+    follow_environment()
     fields = settings.__dataclass_fields__
     path, values = read_file()
     found = {}
@@ -86,7 +94,61 @@ def given(settings: type, choices: dict, table: str) -> dict:
     for name, variable in _VARIABLES.items():
         if name in fields and os.environ.get(variable):
             found[name] = checked(settings, choices, name, os.environ[variable], f"${variable}")
+    if mode() == "off" and "disable" in fields and not os.environ.get(_VARIABLES["disable"]):
+        found["disable"] = True
     return found
+
+
+def mode() -> str:
+    """What of Stitch's is used: "tune" (all), "replay" (what is stored), "off" (nothing), of $STITCH_MODE. Errors:
+    ValueError."""
+    asked = os.environ.get("STITCH_MODE") or "tune"
+    if asked not in MODES:
+        raise ValueError(f"$STITCH_MODE: {asked!r} is none of {', '.join(MODES)}{nearest(asked, MODES)}")
+    return asked
+
+
+def tunes_anew() -> bool:
+    """Whether what is asked for is to be tuned although a plan may be stored."""
+    return os.environ.get("STITCH_FORCE_TUNE") == "1" and mode() == "tune"
+
+
+_said: set = set()
+_logs: str | None = None
+
+
+def follow_environment() -> None:
+    """What the environment says of the process, and not of a call: what is logged, and that something of it is nobody's.
+    Asked for again whenever options are read, so that a program may change it."""
+    follow_logs()
+    for name, known in _native.unknown_variables():
+        if name not in _said:
+            _said.add(name)
+            near = f" (did you mean {known}?)" if known else ""
+            log.warning("%s is set, and nothing here reads it%s; `stitch env` lists what is read", name, near)
+
+
+def follow_logs() -> None:
+    """Sets loggers as $STITCH_LOGS says, once for each of its values: names with commas, "torch", "jax", "onnx" or "all"
+    (the logger `stitch`, which is above them), as TORCH_LOGS has them: "torch" for INFO and above, "+torch" for DEBUG,
+    "-torch" for errors alone. What is logged goes to standard error where the program has no handler."""
+    global _logs
+    asked = os.environ.get("STITCH_LOGS", "")
+    if asked == (_logs or ""):
+        return
+    _logs = asked
+    levels = {"+": logging.DEBUG, "-": logging.ERROR}
+    for word in filter(None, (word.strip() for word in asked.split(","))):
+        name = word.lstrip("+-")
+        if name not in (*_LOGGERS, "all"):
+            log.warning("$STITCH_LOGS: %r is none of %s, all%s", name, ", ".join(_LOGGERS), nearest(name, _LOGGERS))
+            continue
+        logger = logging.getLogger("stitch" if name == "all" else f"stitch.{name}")
+        logger.setLevel(levels.get(word[0], logging.INFO))
+        if not logger.hasHandlers():
+            handler = logging.StreamHandler()
+            handler.setFormatter(logging.Formatter("%(name)s %(levelname)s: %(message)s"))
+            log.addHandler(handler)
 
 
 def file() -> pathlib.Path:

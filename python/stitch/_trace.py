@@ -1,5 +1,5 @@
 """What a process does, for who looks at it later: where STITCH_TRACE names a folder, events go to the process's file
-there (docs/tracing.md), in which the native library has its own."""
+there (docs/tracing.md), in which the native library has its own. Phases are summed up, too, for `stitch.report`."""
 
 import contextlib
 import json
@@ -27,6 +27,7 @@ def event(name: str, /, **fields) -> None:
 
 def since(name: str, began: int, /, **fields) -> None:
     """A stretch of work that began at `began` (of `now`) and ends now."""
+    _native.count_phase(name, now() - began, "error" in fields)
     if enabled():
         _native.trace(name, _members(fields), began)
 

@@ -5,7 +5,7 @@ import os
 import threading
 import time
 
-from . import errors
+from . import _settings, errors
 
 _FULL_TRIALS = 100  # of `stitch zoo --effort full`
 _ENDS = ("done", "failed", "cancelled")
@@ -22,9 +22,9 @@ def begin(client, fragment, constraints: str, effort: str, budget_seconds: int) 
     job's number; None where there is none to wait for.
 
     `effort`: "none" (nothing is tuned), "quick", or "full": a hundred more candidates of its kernels, where the server
-    measures. What others wait for as well is not ended. With STITCH_MODE=replay nothing is tuned.
+    measures. What others wait for as well is not ended. With STITCH_MODE=replay or off nothing is tuned.
     """
-    if effort == "none" or os.environ.get("STITCH_MODE") == "replay":
+    if effort == "none" or _settings.mode() != "tune":
         return None
     try:
         number, joined = client.tune(fragment, _FULL_TRIALS if effort == "full" else None, constraints)

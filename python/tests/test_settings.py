@@ -1,6 +1,7 @@
 """Options: arguments before the environment, that before the user's file, that before defaults; and what they bound."""
 
 import dataclasses
+import logging
 import time
 
 import pytest
@@ -86,6 +87,81 @@ def test_every_common_option_is_one_of_a_front_end(write):
     names = {*torch.list_options(), *onnx.list_provider_options()}
     assert set(_settings._COMMON) <= names
     assert {"fallback", "buckets"} <= names - set(_settings._COMMON)
+
+
+@pytest.mark.parametrize("mode, disabled", [("tune", False), ("replay", False), ("off", True), ("", False)])
+def test_the_mode_off_disables_all_front_ends(mode, disabled, monkeypatch):
+    monkeypatch.setenv("STITCH_MODE", mode)
+
+    @dataclasses.dataclass(frozen=True)
+    class WithDisable(Settings):
+        disable: bool = False
+
+    assert WithDisable(**_settings.given(WithDisable, _CHOICES, "jax")).disable is disabled
+    monkeypatch.setenv("STITCH_DISABLE", "0")
+    assert not WithDisable(**_settings.given(WithDisable, _CHOICES, "jax")).disable
+
+
+def test_no_server_is_asked_or_started_in_the_mode_off(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setenv("STITCH_MODE", "off")
+    with pytest.raises(stitch.Unavailable, match="STITCH_MODE is off"):
+        stitch.connect()
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.setenv("STITCH_MODE", "reply")
+    with pytest.raises(ValueError, match="STITCH_MODE: 'reply' is none of tune, replay, off .did you mean 'replay'"):
+        stitch.connect()
+
+
+def test_a_server_that_was_asked_before_is_not_asked_in_the_mode_off(monkeypatch):
+    stitch.plan(normed(19), deadline_ms=120_000, improve=False)
+    monkeypatch.setenv("STITCH_MODE", "off")
+    with pytest.raises(stitch.Unavailable, match="STITCH_MODE is off"):
+        stitch.plan(normed(19))
+
+
+def test_a_variable_that_nobody_reads_is_said_once_with_the_nearest(monkeypatch, caplog):
+    monkeypatch.setenv("STITCH_EFORT", "none")
+    monkeypatch.setattr(_settings, "_said", set())
+    given()
+    given()
+    assert [record.message for record in caplog.records if "EFORT" in record.message] == [
+        "STITCH_EFORT is set, and nothing here reads it (did you mean STITCH_EFFORT?); `stitch env` lists what is read"
+    ]
+
+
+def test_logs_are_as_loud_as_the_environment_says(monkeypatch, caplog):
+    loggers = {name: logging.getLogger(f"stitch{name}") for name in ("", ".torch", ".jax", ".onnx")}
+    before = {name: logger.level for name, logger in loggers.items()}
+    monkeypatch.setattr(_settings, "_logs", None)
+    try:
+        monkeypatch.setenv("STITCH_LOGS", "+torch,-onnx, all,jacks")
+        given()
+        assert {name: logger.getEffectiveLevel() for name, logger in loggers.items()} == {
+            "": logging.INFO, ".torch": logging.DEBUG, ".jax": logging.INFO, ".onnx": logging.ERROR,
+        }  # fmt: skip
+        assert "$STITCH_LOGS: 'jacks' is none of torch, jax, onnx, all" in caplog.text
+        loggers[".jax"].setLevel(logging.CRITICAL)  # the program's own choice, later
+        given()
+        assert loggers[".jax"].level == logging.CRITICAL
+    finally:
+        for name, logger in loggers.items():
+            logger.setLevel(before[name])
+
+
+def test_what_is_asked_for_may_be_tuned_whatever_is_stored(monkeypatch):
+    for rows in (23, 29):
+        stitch.tune(normed(rows), effort="quick", budget_seconds=120)
+    stitch.reset()
+    stitch.plan(normed(23))
+    assert stitch.report()["plans_by_source"] == {"store": 1} and "jobs" not in stitch.report()["events"]
+    monkeypatch.setenv("STITCH_FORCE_TUNE", "1")
+    for _ in range(2):
+        stitch.plan(normed(23))
+    assert stitch.report()["events"]["jobs"] == 1
+    monkeypatch.setenv("STITCH_MODE", "replay")
+    stitch.plan(normed(29))
+    assert stitch.report()["events"]["jobs"] == 1
 
 
 def normed(rows: int) -> dict:

@@ -89,5 +89,14 @@ TEST(UsableProcessors, AreThoseOfTheScheduleAndTheGroups) {
 
 TEST(UsableProcessors, OfThisMachineAreSome) { EXPECT_GE(usable_processors(), 1); }
 
+TEST(UsableProcessors, AreNoMoreThanAreAskedFor) {
+  const struct {
+    const char* asked;
+    int usable;
+  } cases[] = {{nullptr, 8}, {"", 8}, {"3", 3}, {"8", 8}, {"64", 8}, {"0", 8}, {"-2", 8}, {"two", 8}, {"2 ", 8}};
+  for (const auto& each : cases)
+    EXPECT_EQ(at_most_asked(8, each.asked), each.usable) << (each.asked != nullptr ? each.asked : "nothing");
+}
+
 }  // namespace
 }  // namespace stitch

@@ -1,5 +1,6 @@
 #include <gmock/gmock.h>
 
+#include "tests/base/test_variable.h"
 #include "tests/cli/run_stitch.h"
 
 // A fragment's way through the commands, without a server: tuned, shown, moved, verified, explained.
@@ -293,12 +294,13 @@ TEST_F(OfflineEmulated, ExplainDrawsThePipelinesOfProducts) {
   EXPECT_THAT(stitch({"explain", layers, "--no-run"}).out, HasSubstr("pipeline: "));
 }
 
+Outcome with(const std::string& variable, const std::vector<std::string>& arguments) {
+  std::vector<std::string> command = {"/usr/bin/env", variable, stitch_program};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  return run(std::move(command));
+}
+
 TEST(Environment, VariablesAreListedAndTyposNamed) {
-  const auto with = [](const std::string& variable, std::vector<std::string> arguments) {
-    std::vector<std::string> command = {"/usr/bin/env", variable, stitch_program};
-    command.insert(command.end(), arguments.begin(), arguments.end());
-    return run(std::move(command));
-  };
   const Outcome listed = with("STITCH_MODE=replay", {"env", "--json"});
   ASSERT_EQ(listed.code, 0) << listed.err;
   EXPECT_EQ(listed.err, "");
@@ -308,9 +310,23 @@ TEST(Environment, VariablesAreListedAndTyposNamed) {
   for (const json& each : document["variables"]) found |= each["name"] == "STITCH_MODE" && each["value"] == "replay";
   EXPECT_TRUE(found);
   const Outcome typo = with("STITCH_MODES=replay", {"env"});
-  EXPECT_THAT(typo.out, HasSubstr("STITCH_MODES             is set and read by nobody here"));
+  EXPECT_THAT(typo.out, HasSubstr("STITCH_MODES               is set and read by nobody here"));
   EXPECT_THAT(with("STITCH_MOD=replay", {"show", "plans", "--db", "/nowhere/s.db"}).err,
               HasSubstr("stitch: STITCH_MOD is set, and nothing here reads it"));
+}
+
+TEST(Environment, TheEnvironmentComesBeforeTheFileAndThatBeforeTheDefault) {
+  const Folder folder;
+  const std::string file = folder.write(
+      "options.toml", "effort = \"full\"  # of the night\ndevice = \"cuda\"\n[torch]\nbudget_seconds = 7\n");
+  const TestVariable config("STITCH_CONFIG", file), effort("STITCH_EFFORT", "none");
+  json found;
+  for (const json& each : stitch({"env", "--json"}).json()["variables"])
+    found[each["name"]] = json::array({each["value"], each["origin"]});
+  EXPECT_EQ(found["STITCH_EFFORT"], json::array({"none", "environment"}));
+  EXPECT_EQ(found["STITCH_DEVICE"], json::array({"cuda", file}));
+  EXPECT_EQ(found["STITCH_BUDGET_SECONDS"], json::array({"0", "default"})) << "the table is PyTorch's alone";
+  EXPECT_EQ(found["STITCH_NVRTC"], json::array({nullptr, nullptr}));
 }
 
 }  // namespace

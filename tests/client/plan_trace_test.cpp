@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/tally.h"
 #include "graph/builder.h"
 #include "tests/base/test_folder.h"
 #include "tests/base/test_variable.h"
@@ -33,7 +34,7 @@ class PlanTrace : public testing::Test {
 json noted_of(const Result<api::LookupAnswer>& answer, const auto& events) {
   {
     trace::Phase phase("fetch", {{"name", "softmax"}});
-    note_answer(phase, answer);
+    note_answer(phase, answer, "softmax");
   }
   return events().back();
 }
@@ -89,8 +90,39 @@ TEST_F(PlanTrace, AFragmentWithoutANameIsCalledByItsOperators) {
   EXPECT_EQ(name_in_trace(chain({tanh, exp}), ""), "tanh, exp");
   EXPECT_EQ(name_in_trace(chain({tanh, exp, tanh, exp, exp}), ""), "tanh, exp, tanh and 2 more");
   EXPECT_EQ(name_in_trace(chain({tanh}), "mine"), "mine");
+}
+
+TEST_F(PlanTrace, WhatIsNotTracedIsSummedUpAllTheSame) {
   const TestVariable off("STITCH_TRACE", "");
-  EXPECT_EQ(name_in_trace(chain({tanh}), ""), "");
+  tally::reset();
+  api::LookupAnswer answer;
+  answer.fragment = hash_bytes("fragment");
+  answer.source = api::LookupAnswer::Source::predicted;
+  api::Program program;
+  program.model = "m.onnx";
+  program.fragments.resize(2);
+  program.fragments[0].plan.emplace();
+  program.fragments[1].why_none = "too large";
+  bool launched = false;
+  for (int i = 0; i < 2; ++i) {
+    trace::Phase phase("fetch");
+    note_answer(phase, answer, "softmax");
+    (void)first_launch(launched, hash_bytes("plan"), "stream");
+  }
+  trace_plans(program, "store");
+  trace_missing(program);
+  const json sums = json::parse(tally::json());
+  EXPECT_EQ(sums["phases"]["fetch"]["count"], 2);
+  EXPECT_EQ(sums["phases"]["first launch"]["count"], 1);
+  EXPECT_EQ(sums["plans_by_source"], (json{{"predicted", 2}, {"store", 1}}));
+  ASSERT_EQ(sums["missed"].size(), 2U);
+  EXPECT_EQ(sums["missed"][0]["reason"], "too large");
+  EXPECT_EQ(sums["missed"][1], (json{{"fragment", hash_bytes("fragment").hex()},
+                                     {"name", "softmax"},
+                                     {"reason", "nothing of its family was stored"},
+                                     {"source", "predicted"},
+                                     {"count", 2}}));
+  EXPECT_TRUE(events().empty());
 }
 
 TEST_F(PlanTrace, FragmentsOfAProgramAreToldOnceEach) {

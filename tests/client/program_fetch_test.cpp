@@ -11,6 +11,7 @@
 #include "graph/codec/codec.h"
 #include "profiler/device/emulated_device.h"
 #include "tests/base/test_folder.h"
+#include "tests/base/test_variable.h"
 #include "tests/client/program_values.h"
 #include "tests/daemon/raw_http.h"
 #include "tests/daemon/stitchd_process.h"
@@ -142,6 +143,24 @@ TEST_F(ProgramFetchDaemon, WhatIsReplayedIsStored) {
   EXPECT_EQ(found->plan->id, predicted->plan->id);
   ASSERT_FALSE(other.ok());
   EXPECT_EQ(other.error().kind, ErrorKind::not_found);
+}
+
+TEST_F(ProgramFetchDaemon, NoServerIsAskedWhereTheProcessIsOff) {
+  const graph::Graph fragment = tuning::samples::softmax(8, 64);
+  const FetchOptions options{.deadline_ms = 120'000, .improve = false};
+  const struct {
+    const char* mode;
+    std::optional<ErrorKind> refusal;
+  } cases[] = {{"off", ErrorKind::unavailable}, {"reply", ErrorKind::invalid_argument}, {"tune", {}}, {"", {}}};
+  for (const auto& each : cases) {
+    const TestVariable mode("STITCH_MODE", each.mode);
+    const auto fetched = client->fetch(fragment, options);
+    EXPECT_EQ(fetched.ok(), !each.refusal) << each.mode;
+    if (each.refusal && !fetched.ok()) {
+      EXPECT_EQ(fetched.error().kind, *each.refusal);
+      EXPECT_EQ(Client::open({.server = "unix:/nowhere/stitchd.sock"}).error().message, fetched.error().message);
+    }
+  }
 }
 
 TEST_F(ProgramFetchDaemon, WhoMultipliesMatricesCanBeSaid) {

@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import typing
 
 import jax
 
@@ -14,7 +15,7 @@ _JAX_OPTIONS = ("static_argnums", "static_argnames", "donate_argnums", "donate_a
 _WITHOUT_HEADERS = "this build of the package was made without XLA's headers (jaxlib was not installed)"
 
 
-def jit(fun=None, **options):
+def jit(fun: typing.Callable | None = None, **options: typing.Any) -> typing.Any:
     """Makes a function run as one program of Stitch's, as `jax.jit` makes it run as one of XLA's.
 
     Takes `static_argnums`, `static_argnames`, `donate_argnums`, `donate_argnames`, `keep_unused` and `inline` as

@@ -57,6 +57,7 @@ def call_of(jaxpr: core.ClosedJaxpr, settings: Settings, name: str, device: str,
             f"its HLO has {len(fragment.parameters)} parameters and {len(fragment.results)} results, not"
             f" {len(jaxpr.in_avals)} and {len(jaxpr.out_avals)}"
         )
+    missed = _report.misses()
     document = _program.make(
         fragment,
         deadline_ms=settings.deadline_ms,
@@ -66,6 +67,7 @@ def call_of(jaxpr: core.ClosedJaxpr, settings: Settings, name: str, device: str,
         device=device,
         constraints="in_place" if in_place else "",
     )
+    _report.explain_misses(name, missed)
     # What cannot be opened is found now, when XLA can still take its place.
     program = _program.Program(document, device)
     _program.check_workspace(program, settings.max_workspace_bytes)

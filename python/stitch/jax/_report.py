@@ -1,10 +1,13 @@
 """What `stitch.jax` did: counted for `report`, said once per reason."""
 
 import atexit
+import json
 import logging
 import threading
 
-from .. import _trace
+import jax
+
+from .. import _native, _trace
 
 log = logging.getLogger("stitch.jax")
 
@@ -42,6 +45,22 @@ def fell_back(function: str, reason: str) -> None:
         first = entry["count"] == 1
     if first:
         log.warning("XLA runs %s: %s", function, reason)
+
+
+def misses() -> dict | None:
+    """How often which fragments had no stored plan so far; None where JAX is not to explain what it does not find
+    (`jax_explain_cache_misses`, JAX_EXPLAIN_CACHE_MISSES)."""
+    if not jax.config.jax_explain_cache_misses:
+        return None
+    return {(each["fragment"], each["name"], each["reason"]): each["count"] for each in json.loads(_native.sums())["missed"]}
+
+
+def explain_misses(function: str, before: dict | None) -> None:
+    """Says why there were no plans for fragments of a function's program, of all that was missed since `before`."""
+    now = misses() if before is not None else None
+    for (fragment, name, reason), count in (now or {}).items():
+        if count > before.get((fragment, name, reason), 0):
+            log.warning("%s: no plan was stored for fragment %s (%s): %s", function, fragment or "?", name, reason)
 
 
 def _tell_at_end() -> None:

@@ -32,6 +32,7 @@ from ._options import (
     list_provider_options,
     list_session_config_entries,
 )
+from ._report import report, reset
 from ._session import InferenceSession, ModelMetadata, NodeArg, get_all_providers, get_available_providers, get_device
 from ._values import IOBinding, OrtValue
 
@@ -63,4 +64,6 @@ __all__ = [
     "get_device",
     "list_provider_options",
     "list_session_config_entries",
+    "report",
+    "reset",
 ]

@@ -92,18 +92,17 @@ def list_session_config_entries() -> list[str]:
 class _Entries:
     """What both kinds of options have: attributes of fixed names, and entries of fixed keys."""
 
-    _defaults: dict = {}
     _keys: tuple = ()
     _whose = ""
+    _entries: dict[str, str]
 
-    def __init__(self):
+    def __init__(self) -> None:
         object.__setattr__(self, "_entries", {})
-        for name, value in self._defaults.items():
-            object.__setattr__(self, name, value)
 
     def __setattr__(self, name, value):
-        if name not in self._defaults:
-            raise AttributeError(f"{self._whose} has no attribute '{name}'{nearest(name, self._defaults)}")
+        names = [each for each in type(self).__annotations__ if not each.startswith("_")]
+        if name not in names:
+            raise AttributeError(f"{self._whose} has no attribute '{name}'{nearest(name, names)}")
         object.__setattr__(self, name, value)
 
     def _add(self, key: str, value: str) -> None:
@@ -124,27 +123,27 @@ class SessionOptions(_Entries):
     use_deterministic_compute equal inputs give equal bits."""
 
     _whose = "SessionOptions"
+    _extents: dict[str, int]
+    _initializers: dict
     _keys = (*_USED, *_NOTHING_HERE)
-    _defaults = {
-        "enable_cpu_mem_arena": True,
-        "enable_mem_pattern": True,
-        "enable_mem_reuse": True,
-        "enable_profiling": False,
-        "execution_mode": ExecutionMode.ORT_SEQUENTIAL,
-        "execution_order": ExecutionOrder.DEFAULT,
-        "graph_optimization_level": GraphOptimizationLevel.ORT_ENABLE_ALL,
-        "inter_op_num_threads": 0,
-        "intra_op_num_threads": 0,
-        "log_severity_level": 2,
-        "log_verbosity_level": 0,
-        "logid": "",
-        "optimized_model_filepath": "",
-        "profile_file_prefix": "onnxruntime_profile_",
-        "use_deterministic_compute": False,
-        "use_per_session_threads": True,
-    }
+    enable_cpu_mem_arena: bool = True
+    enable_mem_pattern: bool = True
+    enable_mem_reuse: bool = True
+    enable_profiling: bool = False
+    execution_mode: ExecutionMode = ExecutionMode.ORT_SEQUENTIAL
+    execution_order: ExecutionOrder = ExecutionOrder.DEFAULT
+    graph_optimization_level: GraphOptimizationLevel = GraphOptimizationLevel.ORT_ENABLE_ALL
+    inter_op_num_threads: int = 0
+    intra_op_num_threads: int = 0
+    log_severity_level: int = 2
+    log_verbosity_level: int = 0
+    logid: str = ""
+    optimized_model_filepath: str = ""
+    profile_file_prefix: str = "onnxruntime_profile_"
+    use_deterministic_compute: bool = False
+    use_per_session_threads: bool = True
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         object.__setattr__(self, "_extents", {})
         object.__setattr__(self, "_initializers", {})
@@ -184,14 +183,12 @@ class RunOptions(_Entries):
 
     _whose = "RunOptions"
     _keys = _RUN_KEYS
-    _defaults = {
-        "log_severity_level": 2,
-        "log_verbosity_level": 0,
-        "logid": "",
-        "only_execute_path_to_fetches": False,
-        "terminate": False,
-        "training_mode": False,
-    }
+    log_severity_level: int = 2
+    log_verbosity_level: int = 0
+    logid: str = ""
+    only_execute_path_to_fetches: bool = False
+    terminate: bool = False
+    training_mode: bool = False
 
     def add_run_config_entry(self, key: str, value: str) -> None:
         """Errors: InvalidArgument for a key that is none, with the nearest."""
@@ -219,6 +216,8 @@ class ProviderOptions:
     """How many programs a session keeps, one per set of shapes; more than that and the oldest is made anew."""
     max_workspace_bytes: int | None = None
     """A program that needs more memory beside its inputs and results (arena and workspaces) is refused."""
+    disable: bool = False
+    """onnxruntime runs the model."""
 
 
 def list_provider_options() -> list[str]:

@@ -2,27 +2,24 @@
 
 import dataclasses
 import json
-import logging
 import os
 import pathlib
 import threading
 import time
+import typing
 import warnings
+from collections.abc import Sequence
 
 import numpy
 
-from . import _context, _options, _types
-from .. import _trace
+from . import _context, _options, _report, _types
 from .._settings import nearest
 from ._errors import EPFail, Fail, InvalidArgument, NoSuchFile, NotImplemented
 from ._model import _UNKNOWN, Model
 from ._options import RunOptions, SessionOptions
 from ._values import IOBinding, OrtValue
 
-log = logging.getLogger("stitch.onnx")
-
 _OURS, _THEIRS = "StitchExecutionProvider", "CPUExecutionProvider"
-_said: set = set()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,7 +77,14 @@ class InferenceSession:
     Fail (no plan within the deadline).
     """
 
-    def __init__(self, path_or_bytes, sess_options=None, providers=None, provider_options=None, **kwargs):
+    def __init__(
+        self,
+        path_or_bytes: str | os.PathLike[str] | bytes,
+        sess_options: SessionOptions | None = None,
+        providers: Sequence[str | tuple[str, dict]] | None = None,
+        provider_options: Sequence[dict] | None = None,
+        **kwargs: typing.Any,
+    ) -> None:
         for name in kwargs:
             if name not in ("disabled_optimizers", "enable_fallback"):
                 known = ("sess_options", "providers", "provider_options", "disabled_optimizers", "enable_fallback")
@@ -90,7 +94,7 @@ class InferenceSession:
             raise TypeError(f"sess_options is a stitch.onnx.SessionOptions, not {type(sess_options).__name__}")
         data, folder = self._source(path_or_bytes)
         self._providers, self._provider_options = _providers(providers, provider_options)
-        options = _options.provider_options(self._provider_options.get(_OURS, {}))
+        self._options = options = _options.provider_options(self._provider_options.get(_OURS, {}))
         constraints = "deterministic" if self._sess_options.use_deterministic_compute else ""
         self._model = Model(data, folder, options, self._sess_options._initializers, constraints)
         self._inputs = [_node(port) for port in self._model.ports["inputs"]]
@@ -100,6 +104,7 @@ class InferenceSession:
         self._events: list = []
         self._began = time.perf_counter_ns()
         self._lock = threading.Lock()
+        _report.count("sessions")
         wish = _context.wish_of(self._sess_options._entries, path_or_bytes)
         self._begin()
         if wish is not None:
@@ -138,6 +143,12 @@ class InferenceSession:
 
     def _begin(self) -> None:
         """Makes the program if that can be done now, and finds what nobody here computes."""
+        if self._options.disable:
+            onnxruntime = _onnxruntime()
+            if onnxruntime is None:
+                raise EPFail("disable is set (STITCH_DISABLE, STITCH_MODE=off), and onnxruntime is not installed")
+            self._leave_to(onnxruntime)
+            return
         try:
             for port in [*self._inputs, *self._outputs]:
                 if not port.type.startswith("tensor(") and port.type:
@@ -171,15 +182,15 @@ class InferenceSession:
             if asked:
                 raise NotImplemented(f"{error}; onnxruntime, which is to run it instead, is not installed") from error
             raise error
+        self._leave_to(onnxruntime)
+        _report.fell_back(self._model.ports["graph"], str(error))
+
+    def _leave_to(self, onnxruntime) -> None:
         source = self._path_or_bytes
         self._theirs = onnxruntime.InferenceSession(
             os.fspath(source) if isinstance(source, os.PathLike) else source, providers=[_THEIRS]
         )
         self._providers = [_THEIRS]
-        _trace.event("fallback", what=self._model.ports["graph"], reason=str(error), to="onnxruntime")
-        if str(error) not in _said:
-            _said.add(str(error))
-            log.warning("onnxruntime runs the model: %s", error)
 
     # ---- what the model is
 
@@ -254,7 +265,9 @@ class InferenceSession:
                     if self._theirs is None:
                         self._fall_back(error)
             else:
+                _report.count("runs")
                 return prepared.run(feeds)
+        _report.count("onnxruntime_runs")
         return self._theirs.run(None, feeds)
 
     def _checked(self, input_feed) -> dict:
