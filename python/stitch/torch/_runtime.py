@@ -181,14 +181,16 @@ def _fetch(document: str, settings, place: tuple, constraints: str, plan_id: str
     improve = settings.tuned == "quick" and not asks
     exact = {"max_workspace_bytes": settings.max_workspace_bytes, "plan_id": plan_id}
     began = _trace.now()
-    for attempt in range(_ATTEMPTS):
-        try:
-            plan = client.plan(fragment, *place, _FETCH_MS, improve, constraints, **exact)
-            break
-        except errors.Timeout:
-            if attempt + 1 == _ATTEMPTS:
-                raise
-    _trace.took("fetch", began)
+    try:
+        for attempt in range(_ATTEMPTS):
+            try:
+                plan = client.plan(fragment, *place, _FETCH_MS, improve, constraints, **exact)
+                break
+            except errors.Timeout:
+                if attempt + 1 == _ATTEMPTS:
+                    raise
+    finally:
+        _trace.took("fetch", began)
     if asks:
         _tuning.begin(client, fragment, constraints, settings.tuned, settings.budget_seconds)
     if settings.tuned != "none":
