@@ -90,7 +90,17 @@ class RowPrinter {
                 s_.row_blocks > 1 ? s_.row_blocks : across_, s_.block_rows, threads_, reductions_,
                 s_.row_blocks > 1 ? shares(i) : parts(i), i);
     });
+    if (level == 0) print_cleared();
     print_barrier();
+  }
+
+  /// Three totals of a row may be loaded as four, the last of which nobody has written yet.
+  void print_cleared() {
+    constexpr int loaded_at_once = 4;
+    for (int i = 0; i < reductions_ && reductions_ >= loaded_at_once; ++i) {
+      if (problem_.row_reductions[i].level > 0)
+        out_.line("clear_row_totals<{}, {}, {}>(totals + {});", s_.block_rows, threads_, reductions_, i);
+    }
   }
 
   /// What each block has of its rows comes to all of them.

@@ -60,6 +60,12 @@ __device__ __forceinline__ void combine_row_parts(const f32* parts, f32* totals)
     totals[row * step] = reduce_shared<Op, count, 1>(parts + row * count);
 }
 
+// Of each row one of `step` values that later steps combine. A compiler may load it with its neighbours before that.
+template <int rows, int threads, int step>
+__device__ __forceinline__ void clear_row_totals(f32* totals) {
+  for (int row = static_cast<int>(threadIdx.x); row < rows; row += threads) totals[row * step] = 0;
+}
+
 #if __CUDA_ARCH__ >= 900
 // The block's part of each row, for all blocks of the cluster: number `rank` of `blocks` that lie behind one another.
 template <class Op, int across, int blocks, int rows, int threads>

@@ -74,6 +74,7 @@ class Widener {
       const std::set<NodeId> inside = nodes_between(graph_, call.root, end);
       if (!std::ranges::includes(behind, inside) || inside.size() > longest_epilogue + 1) continue;
       if (inside.size() <= call.epilogue.size() + 1 || is_needed_outside(inside, end, uses_, results_)) continue;
+      if (is_read_by_epilogues(inside, end)) continue;
       std::optional<LibraryCall> candidate = with_epilogue(call, inside, end);
       if (candidate) candidates.push_back(*std::move(candidate));
     }
@@ -83,6 +84,17 @@ class Widener {
       if (own && wanted_(*own, is_read_by_calls_alone(longest.result))) return longest;
     }
     return std::nullopt;
+  }
+
+  /// Whether other calls' epilogues read a value that would not be written any more: of one that they compute a part of
+  /// for themselves (compute_what_is_not_stored) they read what that is made of, which the graph does not say.
+  [[nodiscard]] bool is_read_by_epilogues(const std::set<NodeId>& inside, NodeId end) const {
+    return std::ranges::any_of(calls_, [&](const LibraryCall& other) {
+      if (inside.contains(other.root)) return false;
+      const auto contracted = static_cast<std::ptrdiff_t>(std::min(other.viewed.size(), other.operands.size()));
+      return std::any_of(other.operands.begin() + contracted, other.operands.end(),
+                         [&](Value leaf) { return leaf.node != end && inside.contains(leaf.node); });
+    });
   }
 
   /// Whether nobody reads a value but what is no fragment's, layouts aside.
