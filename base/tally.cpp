@@ -9,7 +9,7 @@
 #include <map>
 #include <mutex>
 
-#include "base/trace.h"
+#include "base/json_text.h"
 
 namespace stitch::tally {
 namespace {
@@ -77,7 +77,7 @@ void add(Listed<Fields>& to, std::array<std::string, Fields> entry) {
 std::string text_of(const std::map<std::string, std::int64_t, std::less<>>& counts) {
   std::string text;
   for (const auto& [name, count] : counts)
-    text += fmt::format("{}{}:{}", text.empty() ? "" : ",", trace::json_text(name), count);
+    text += fmt::format("{}{}:{}", text.empty() ? "" : ",", json_text(name), count);
   return "{" + text + "}";
 }
 
@@ -86,7 +86,7 @@ std::string text_of(const Listed<Fields>& listed, const std::array<std::string_v
   std::string text;
   for (const auto& [entry, count] : listed) {
     text += text.empty() ? "{" : ",{";
-    for (std::size_t i = 0; i < Fields; ++i) text += fmt::format(R"("{}":{},)", names[i], trace::json_text(entry[i]));
+    for (std::size_t i = 0; i < Fields; ++i) text += fmt::format(R"("{}":{},)", names[i], json_text(entry[i]));
     text += fmt::format(R"("count":{}}})", count);
   }
   return "[" + text + "]";
@@ -131,8 +131,8 @@ std::string json() {
   const Sums& all = sums();
   std::string phases;
   for (const auto& [name, sum] : all.phases) {
-    phases += fmt::format(R"({}{}:{{"count":{},"us":{},"failed":{}}})", phases.empty() ? "" : ",",
-                          trace::json_text(name), sum.count, sum.us, sum.failed);
+    phases += fmt::format(R"({}{}:{{"count":{},"us":{},"failed":{}}})", phases.empty() ? "" : ",", json_text(name),
+                          sum.count, sum.us, sum.failed);
   }
   return fmt::format(
       R"({{"phases":{{{}}},"plans_by_source":{},"events":{},"missed":{},"fell_back":{},"launches":{},"left_out":{}}})",

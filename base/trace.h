@@ -7,6 +7,8 @@
 #include <string_view>
 #include <type_traits>
 
+#include "base/json_text.h"
+
 /// What a process did, for who looks at it later (`stitch trace`): where STITCH_TRACE names a folder, a file of its own
 /// there, a JSON object a line, "event" and "ts" (µs since 1970) first (docs/tracing.md lists them). Names, ids, times
 /// and reasons; never contents of tensors. A line is one write to the end of the file, so that what is there stays when
@@ -17,9 +19,6 @@
 ///   trace::event("swap", {{"from", before}, {"to", after}});
 ///   trace::Phase phase("load", {{"plan", plan.id.hex()}});  // written when it ends, with how long it took
 namespace stitch::trace {
-
-/// `text` as JSON has strings, quotes included; bytes that are no UTF-8 become U+FFFD.
-std::string json_text(std::string_view text);
 
 /// One member of an event: text, a truth value or a number.
 struct Field {

@@ -2,7 +2,6 @@
 empty, and on what the first process left in it."""
 
 import contextlib
-import http.client
 import json
 import os
 import pathlib
@@ -14,8 +13,8 @@ import sys
 import time
 
 import pytest
+import conftest
 from conftest import servers
-from test_processes import settled, socket_to
 
 from stitch import _programs
 
@@ -34,7 +33,8 @@ for a, b in zip(model.parameters(), eager.parameters()):
     torch.testing.assert_close(a.grad, b.grad, rtol=1e-4, atol=1e-5)
 report = stitch.torch.report()
 assert report["share"] == 1.0, report
-assert {"capture (Dynamo)", "capture (AOTAutograd)", "split", "import", "fetch"} <= report["seconds"].keys(), report
+phases = {"capture (Dynamo)", "capture (AOTAutograd)", "split", "import"}
+assert phases | ({"fetch"} if report["kernel_calls"] else set()) <= report["seconds"].keys(), report
 print(report["kernel_calls"], report["eager_calls"])
 """
 
@@ -96,18 +96,10 @@ def run(front_end: str, deadline_ms: int, environment, **variables) -> tuple[int
     return int(ours), int(theirs)
 
 
-def socket_of(environment) -> pathlib.Path:
-    return next(pathlib.Path(environment["XDG_RUNTIME_DIR"]).rglob("stitchd.sock"))
-
-
 def counters(environment, *prefixes: str) -> dict:
     """The server's counters whose names begin so."""
-    connection = http.client.HTTPConnection("localhost")
-    connection.sock = socket_to(socket_of(environment))
-    connection.request("GET", "/metrics")
-    lines = connection.getresponse().read().decode().splitlines()
-    connection.close()
-    return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines if line.startswith(prefixes))}
+    found = conftest.counters(environment["XDG_RUNTIME_DIR"])
+    return {name: value for name, value in found.items() if name.startswith(prefixes)}
 
 
 def answered_from(environment) -> dict:
@@ -126,7 +118,7 @@ def told(*command) -> list | dict:
 
 
 def jobs_of(environment) -> list:
-    return told("show", "jobs", "--server", f"unix:{socket_of(environment)}")
+    return conftest.jobs_of(environment["XDG_RUNTIME_DIR"])
 
 
 def place_of(folder: pathlib.Path) -> dict:
@@ -192,7 +184,7 @@ def warm(request, tmp_path_factory):
     environment = place_of(tmp_path_factory.mktemp("warm"))
     run(request.param, 60_000, environment)
     assert answered_from(environment).keys() <= {"predicted", "pending"}
-    settled(environment)
+    conftest.settled(environment["XDG_RUNTIME_DIR"])
     end_servers(environment)
     yield request.param, environment
     end_servers(environment)
@@ -207,7 +199,7 @@ def test_a_second_process_makes_nothing(warm, tmp_path):
     before = counters(environment, *work)
     assert before and answered_from(environment) == {}
     ours, theirs = run(front_end, 60_000, environment, STITCH_TRACE=str(tmp_path / "traces"))
-    settled(environment)
+    conftest.settled(environment["XDG_RUNTIME_DIR"])
     assert ours > 0 and theirs == 0
     assert counters(environment, *work) == before
     # Plans of a whole program come with it.

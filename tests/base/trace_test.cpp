@@ -87,14 +87,6 @@ TEST(Trace, IsReadAtTheCall) {
   }
 }
 
-TEST(Trace, TextThatIsNoneIsReplaced) {
-  EXPECT_EQ(trace::json_text("h\xc3\xa4 \xf0\x9f\x90\x8e"), "\"h\xc3\xa4 \xf0\x9f\x90\x8e\"");
-  for (const char* const bad : {"\xff", "\xc0", "\xed", "\xf5"})
-    EXPECT_EQ(trace::json_text(bad), "\"\xef\xbf\xbd\"") << bad;
-  EXPECT_EQ(trace::json_text("\xc3"), "\"\xef\xbf\xbd\"") << "cut";
-  EXPECT_EQ(trace::json_text("\xc0\xaf"), "\"\xef\xbf\xbd\xef\xbf\xbd\"") << "longer than needed";
-}
-
 TEST(Trace, ThreadsAndChildrenDoNotMixLines) {
   const TestFolder folder;
   const TestVariable variable("STITCH_TRACE", folder.path().string());

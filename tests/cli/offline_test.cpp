@@ -320,9 +320,9 @@ TEST(Environment, TheEnvironmentComesBeforeTheFileAndThatBeforeTheDefault) {
   const std::string file = folder.write(
       "options.toml", "effort = \"full\"  # of the night\ndevice = \"cuda\"\n[torch]\nbudget_seconds = 7\n");
   const TestVariable config("STITCH_CONFIG", file), effort("STITCH_EFFORT", "none");
+  const json document = stitch({"env", "--json"}).json();
   json found;
-  for (const json& each : stitch({"env", "--json"}).json()["variables"])
-    found[each["name"]] = json::array({each["value"], each["origin"]});
+  for (const json& each : document["variables"]) found[each["name"]] = json::array({each["value"], each["origin"]});
   EXPECT_EQ(found["STITCH_EFFORT"], json::array({"none", "environment"}));
   EXPECT_EQ(found["STITCH_DEVICE"], json::array({"cuda", file}));
   EXPECT_EQ(found["STITCH_BUDGET_SECONDS"], json::array({"0", "default"})) << "the table is PyTorch's alone";

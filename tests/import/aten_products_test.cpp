@@ -88,7 +88,7 @@ TEST(AtenProducts, SumsOfNarrowFloatsAreRoundedOnce) {
     return tensor;
   };
   const auto made = results_of(document({{"self", "bf16[1]"}, {"mat1", "bf16[1,2]"}, {"mat2", "bf16[2,1]"}},
-                                        "aten.addmm.default", "", R"("bf16[1,1]")", 1),
+                                        "aten.addmm.default", R"("beta": 1)", R"("bf16[1,1]")", 1),
                                {of({1}, {1.0}), of({1, 2}, {16.0, 1.0}), of({2, 1}, {16.0, 1.0})});
   ASSERT_EQ(made.size(), 1U);
   EXPECT_EQ(made[0].floats[0], 258.0);
