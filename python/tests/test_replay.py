@@ -12,6 +12,7 @@ from conftest import counters, gained, settled
 
 import stitch
 from stitch import _native, errors
+from stitch._activity import counts
 
 _MISSED = 'stitch_lookups_total{source="missed"}'
 _MISSES = "stitch_serving_misses_total"
@@ -46,11 +47,11 @@ def replay(monkeypatch):
 
 def missed_by(run, folder) -> dict:
     """What the server did, and this process's clients counted, during a call."""
-    before, ours = settled(folder), stitch.report()
+    before, ours = settled(folder), counts()
     run()
-    assert gained(ours, stitch.report()).keys() <= {"misses", "programs", "plans_stored", "plans_loaded"}
+    assert gained(ours, counts()).keys() <= {"misses", "programs", "plans_stored", "plans_loaded"}
     found = gained(before, settled(folder))
-    assert found.get(_MISSES) == found.get(_MISSED) == stitch.report()["misses"] - ours["misses"]
+    assert found.get(_MISSES) == found.get(_MISSED) == counts()["misses"] - ours["misses"]
     return found
 
 
@@ -176,14 +177,14 @@ _FROZEN = """
 import json, sys
 import numpy, stitch
 sys.path.insert(0, {tests!r})
-from test_replay import scaled
+from test_replay import counts, scaled
 x = numpy.linspace(-1, 1, 106, dtype="float32")
 plan = stitch.plan(scaled(106), improve=False, deadline_ms=600_000)
 plan.watch()
 {before}
 kept = stitch.plan(scaled(106), improve=False)
 kept.freeze()
-first = stitch.report()
+first = counts()
 assert not first["frozen"]
 print("ready", flush=True)
 assert sys.stdin.readline() == "go on\\n"
@@ -198,7 +199,7 @@ assert not plan.check_for_update() and not kept.check_for_update()
 numpy.testing.assert_allclose(stitch.plan(scaled(106)).run(x), x * numpy.exp(x), rtol=1e-5)
 numpy.testing.assert_allclose(plan.run(x), x * numpy.exp(x), rtol=1e-5)
 {after}
-last = stitch.report()
+last = counts()
 assert last["frozen"]
 print(json.dumps({{name: last[name] - first[name] for name in first if last[name] != first[name]}}))
 """

@@ -59,5 +59,5 @@ def test_an_error_of_a_living_server_is_no_reason_to_connect_anew(own):
     shared = _server.shared()
     client = shared._client
     with pytest.raises(stitch.Unavailable, match="device"):
-        shared.plan(stitch.fragment(row_sums()), "emulated", 7)  # there is one emulated device
+        shared.plan(stitch.fragment(row_sums()), "emulated", 7, 10_000, True, "")  # there is one emulated device
     assert shared._client is client

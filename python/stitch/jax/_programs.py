@@ -47,6 +47,8 @@ class Asked(typing.NamedTuple):
     """What a program is asked of."""
 
     key: tuple
+    name: str
+    """Of the function, for people."""
     fragment: typing.Any
     """None where the process has the program already."""
     settings: Settings
@@ -99,7 +101,7 @@ def asked(jaxpr: core.ClosedJaxpr, settings: Settings, name: str, device: str, i
     with _lock:
         known = key in _made
     if known:
-        return Asked(key, None, settings, device, in_place)
+        return Asked(key, name, None, settings, device, in_place)
     with _trace.phase("import", name=name):
         fragment = _native.read_model(text.encode(), f"{name}.hlo.txt")
     if len(fragment.parameters) != len(jaxpr.in_avals) or len(fragment.results) != len(jaxpr.out_avals):
@@ -108,7 +110,7 @@ def asked(jaxpr: core.ClosedJaxpr, settings: Settings, name: str, device: str, i
             f" {len(jaxpr.in_avals)} and {len(jaxpr.out_avals)}"
         )
     _program.check_boundaries(fragment)
-    return Asked(key, fragment, settings, device, in_place)
+    return Asked(key, name, fragment, settings, device, in_place)
 
 
 def _products(choice: str, device: str) -> str:
@@ -149,7 +151,7 @@ def _make(asked: Asked, deadline_ms: int) -> Call:
         device=device,
         constraints="in_place" if asked.in_place else "",
     )
-    _report.explain_misses(asked.fragment.name, missed)
+    _report.explain_misses(asked.name, missed)
     # What cannot be opened is found now, when XLA can still take its place.
     program = _program.Program(document, device)
     _program.check_workspace(program, settings.max_workspace_bytes)
