@@ -98,11 +98,18 @@ def said_of(caplog) -> list[str]:
     return [r.getMessage() for r in caplog.records if r.name == "stitch.torch"]
 
 
-@pytest.mark.parametrize("where", ["_runtime._dense", "_rows.padded", "_rows.cut", "_shapes.extents_of"])
-def test_any_fault_around_a_plan_leaves_it_to_pytorch_and_is_said_once(where, monkeypatch, caplog):
+# Outermost rows are taken in parts, others appended to.
+@pytest.mark.parametrize(
+    ("where", "dynamic"),
+    [("_runtime._dense", 0), ("_rows.part", 0), ("_rows.padded", 1), ("_rows.cut", 1), ("_shapes.extents_of", 0)],
+)
+def test_any_fault_around_a_plan_leaves_it_to_pytorch_and_is_said_once(where, dynamic, monkeypatch, caplog):
+    def input_of(rows):
+        return torch.randn((rows, 6) if dynamic == 0 else (6, rows))
+
     function = torch.compile(lambda x: (x * 13.5).sin(), backend="stitch", options=EMULATED)
-    x = torch.randn(4, 6)
-    torch._dynamo.mark_dynamic(x, 0)
+    x = input_of(4)
+    torch._dynamo.mark_dynamic(x, dynamic)
     torch.testing.assert_close(function(x), (x * 13.5).sin())
 
     def fails(*given):
@@ -112,7 +119,7 @@ def test_any_fault_around_a_plan_leaves_it_to_pytorch_and_is_said_once(where, mo
     monkeypatch.setattr(getattr(stitch.torch, module), name, fails)
     with caplog.at_level(logging.WARNING, "stitch.torch"):
         for rows in (7, 7, 6):
-            x = torch.randn(rows, 6)
+            x = input_of(rows)
             torch.testing.assert_close(function(x), (x * 13.5).sin())
             assert stitch.torch.wait(120)
     (said,) = said_of(caplog)
