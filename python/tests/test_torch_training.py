@@ -236,5 +236,5 @@ def test_what_is_deterministic_for_pytorch_is_for_our_plans():
     finally:
         torch.use_deterministic_algorithms(False)
     asked = set(_runtime._slots) - before
-    assert asked and all(key[-1] == "deterministic" for key in asked)
+    assert asked and all("deterministic" in key for key in asked)
     assert all(_runtime._slots[key].plan is not None for key in asked)
