@@ -29,7 +29,7 @@ Result<api::Program> program_of(const LockOptions& options, const std::filesyste
   if (!options.server.empty()) {
     STITCH_ASSIGN(const auto server, connect(options.server));
     client::FetchOptions asked;
-    asked.predict = asked.improve = false;
+    asked.predict = asked.improve = asked.complete = false;
     asked.name = model.filename().string();
     asked.constraints = options.common.constraints;
     asked.products = options.products;
