@@ -76,15 +76,6 @@ std::optional<StridedView> gate_of(StridedView view, const Node& slice, std::int
   return view;
 }
 
-/// The nodes from behind a root to `value`, whatever they are.
-Result<std::vector<NodeId>> way_from(const Graph& graph, std::span<const NodeId> roots, NodeId value) {
-  for (const NodeId root : roots) {
-    auto path = path_from_root(graph, root, value);
-    if (path || root == roots.back()) return path;
-  }
-  return ungated("no product");
-}
-
 class Gating {
  public:
   explicit Gating(Graph graph) { problem_.graph = std::make_shared<const Graph>(std::move(graph)); }
@@ -165,11 +156,13 @@ class Gating {
 
   Result<ContractionResult> result_of_units(Value value) const {
     const Graph& g = *problem_.graph;
-    STITCH_ASSIGN(const std::vector<NodeId> path, way_from(g, roots_, value.node));
+    auto path = path_from_root(g, roots_.front(), value.node);
+    if (!path) path = path_from_root(g, roots_.back(), value.node);  // a result of the other gate alone
+    if (!path) return path.error();
     const std::int64_t units = problem_.units();
     StridedView view = sums_;
     bool of_units = apart();
-    for (const NodeId id : path) {
+    for (const NodeId id : *path) {
       const Node& node = g.node(id);
       if (graph::is_elementwise(node.op)) continue;
       std::optional<StridedView> next;

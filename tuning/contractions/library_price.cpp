@@ -67,12 +67,11 @@ Result<LibraryPrice> library_price(const ContractionProblem& problem, const Devi
       STITCH_ASSIGN(const ContractionProblem alone, kernel::derive_contraction(product));
       STITCH_ASSIGN(const LibraryPrice price, pricing.of(alone, product));
       both.calls_us += price.calls_us;
-      if (root == problem.root) continue;
-      // The kernel behind reads the other one, too.
-      const double other = static_cast<double>(product.type(product.results()[0]).bytes());
-      both.calls_us +=
-          costmodel::rows_apart_us(problem, product, device, constants) + other / device.copy_bandwidth() * 1e6;
     }
+    // The kernel behind them reads both.
+    STITCH_ASSIGN(const graph::Graph other, graph::part_of(*problem.graph, {problem.other_root, 0}));
+    const double read = static_cast<double>(other.type(other.results()[0]).bytes());
+    both.calls_us += costmodel::rows_apart_us(problem, other, device, constants) + read / device.copy_bandwidth() * 1e6;
     return both;
   }
   if (problem.has_rows()) {

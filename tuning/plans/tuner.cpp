@@ -25,6 +25,17 @@ bool is_taken(const ProductKernels& kernels, const graph::Graph& call, ProductsB
          (by == ProductsBy::stream && !graph::are_matmuls(call));
 }
 
+/// What a product by itself takes, µs, by whichever computes it then.
+struct OwnPrice {
+  double us = 0;
+  bool is_ours = false;
+};
+Result<OwnPrice> own_price(const graph::Graph& product, ProductsBy by, const DeviceSpec& device) {
+  STITCH_ASSIGN(const ProductKernels kernels, product_kernels(product, device, 1));
+  const bool taken = is_taken(kernels, product, by, true);
+  return OwnPrice{taken ? kernels.best.front().predicted_us : kernels.rival_us + kernels.rest_us, taken};
+}
+
 /// What two products that are gates would take one after the other, the second with the first in its epilogue, µs.
 Result<double> us_of_both(const kernel::ContractionProblem& problem, ProductsBy by, const DeviceSpec& device) {
   const graph::Graph& graph = *problem.graph;
@@ -33,13 +44,9 @@ Result<double> us_of_both(const kernel::ContractionProblem& problem, ProductsBy 
   for (const graph::NodeId parameter : graph.parameters()) read.push_back({parameter, 0});
   STITCH_ASSIGN(const graph::Graph one, graph::part_of(graph, first));
   STITCH_ASSIGN(const graph::Graph two, graph::subgraph(graph, read, {graph.results().begin(), graph.results().end()}));
-  double us = 0;
-  for (const graph::Graph* each : {&one, &two}) {
-    STITCH_ASSIGN(const ProductKernels kernels, product_kernels(*each, device, 1));
-    const bool taken = is_taken(kernels, *each, by, true);
-    us += taken ? kernels.best.front().predicted_us : kernels.rival_us + kernels.rest_us;
-  }
-  return us - device.dependent_saving_us();
+  STITCH_ASSIGN(const OwnPrice before, own_price(one, by, device));
+  STITCH_ASSIGN(const OwnPrice behind, own_price(two, by, device));
+  return before.us + behind.us - device.dependent_saving_us();
 }
 
 /// What a product would take behind which another kernel combines rows, or makes several results, and that kernel, µs.
@@ -60,10 +67,9 @@ Result<double> us_apart(const kernel::ContractionProblem& problem, ProductsBy by
   int ours = 0;
   for (const graph::Value result : problem.graph->results()) {
     STITCH_ASSIGN(const graph::Graph one, graph::part_of(*problem.graph, result));
-    STITCH_ASSIGN(const ProductKernels kernels, product_kernels(one, device, 1));
-    const bool taken = is_taken(kernels, one, by, true);
-    us += taken ? kernels.best.front().predicted_us : kernels.rival_us + kernels.rest_us;
-    ours += taken ? 1 : 0;
+    STITCH_ASSIGN(const OwnPrice price, own_price(one, by, device));
+    us += price.us;
+    ours += price.is_ours ? 1 : 0;
   }
   return us - std::max(0, ours - 1) * device.dependent_saving_us();
 }
