@@ -5,7 +5,6 @@
 #include <functional>
 
 #include "base/device_class.h"
-#include "base/tally.h"
 #include "client/cuda_executor.h"
 #include "client/host_memory.h"
 #include "client/trace/plan_trace.h"
@@ -78,11 +77,7 @@ Status OpenProgram::load(api::Program program) {
     if (!streamed && streamed.error().kind != ErrorKind::unsupported) return streamed.error();
     can_launch_ = streamed ? Status() : Status(streamed.error());
     if (!streamed) {
-      tally::fell_back(program.model, streamed.error().message, "host memory, step by step", program.model);
-      trace::event("fallback", {{"what", program.model},
-                                {"reason", streamed.error().message},
-                                {"to", "host memory, step by step"},
-                                {"where", program.model}});
+      trace_fallback(program.model, streamed.error().message, "host memory, step by step", program.model);
     }
     if (streamed) {
       stream_program_ = *std::move(streamed);

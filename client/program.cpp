@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "base/tally.h"
-#include "base/trace.h"
 #include "client/host/library_call.h"
 #include "client/program_frame.h"
 #include "client/program_plans.h"
 #include "client/program_ports.h"
+#include "client/trace/plan_trace.h"
 
 namespace stitch::client {
 
@@ -56,12 +55,9 @@ Status ProgramRunner::load(Executor& executor, const ArtifactSource& artifacts) 
 }
 
 void ProgramRunner::note_fallback(int region, int index, std::string reason) {
-  tally::fell_back(program_.regions[region].steps[index].name, reason, "reference evaluator", program_.model);
-  trace::event("fallback", {{"what", program_.regions[region].steps[index].name},
-                            {"reason", reason},
-                            {"to", "reference evaluator"},
-                            {"where", program_.model}});
-  fallbacks_.push_back({region, index, program_.regions[region].steps[index].name, std::move(reason)});
+  const std::string& name = program_.regions[region].steps[index].name;
+  trace_fallback(name, reason, "reference evaluator", program_.model);
+  fallbacks_.push_back({region, index, name, std::move(reason)});
 }
 
 Status ProgramRunner::check_steps() {

@@ -89,6 +89,11 @@ void trace_missing(const api::Program& program) {
   }
 }
 
+void trace_fallback(std::string_view what, std::string_view reason, std::string_view to, std::string_view model) {
+  tally::fell_back(what, reason, to, model);
+  trace::event("fallback", {{"what", what}, {"reason", reason}, {"to", to}, {"where", model}});
+}
+
 Result<api::Submitted> traced(std::string_view name, Result<api::Submitted> submitted) {
   if (submitted) {
     tally::count("jobs");

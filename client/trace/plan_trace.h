@@ -25,6 +25,9 @@ void trace_plans(const api::Program& program, std::string_view source);
 /// One per fragment that has none, with the reason.
 void trace_missing(const api::Program& program);
 
+/// Something of a model that others than our kernels compute, also in the process's sums.
+void trace_fallback(std::string_view what, std::string_view reason, std::string_view to, std::string_view model);
+
 /// Work that was handed in, as it comes.
 Result<api::Submitted> traced(std::string_view name, Result<api::Submitted> submitted);
 

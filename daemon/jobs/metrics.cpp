@@ -65,17 +65,16 @@ void answer_counts(std::string& text, const AnswerCache::Counts& answers) {
 }
 
 void work_counts(std::string& text, const tuning::WorkCounts& work) {
-  const auto counter = [&text](std::string_view name, std::string_view help, std::int64_t count) {
-    head(text, name, "counter", help);
-    fmt::format_to(std::back_inserter(text), "{} {}\n", name, count);
-  };
-  counter("stitch_kernels_compiled_total", "Sources that NVRTC was given; not those that the artifact cache had.",
-          work.compiled);
-  counter("stitch_kernels_verified_total", "Kernels that were run beside the reference.", work.verified);
-  counter("stitch_measurements_total", "Kernels and whole plans that were timed.", work.measured);
-  counter("stitch_plans_predicted_total", "Plans that were begun to be served unverified.", work.predicted);
-  counter("stitch_plans_tuned_total", "Plans that were begun to be verified, and measured where that can be done.",
-          work.tuned);
+  single(text, "stitch_kernels_compiled_total", "counter",
+         "Sources that NVRTC was given; not those that the artifact cache had.", static_cast<double>(work.compiled));
+  single(text, "stitch_kernels_verified_total", "counter", "Kernels that were run beside the reference.",
+         static_cast<double>(work.verified));
+  single(text, "stitch_measurements_total", "counter", "Kernels and whole plans that were timed.",
+         static_cast<double>(work.measured));
+  single(text, "stitch_plans_predicted_total", "counter", "Plans that were begun to be served unverified.",
+         static_cast<double>(work.predicted));
+  single(text, "stitch_plans_tuned_total", "counter",
+         "Plans that were begun to be verified, and measured where that can be done.", static_cast<double>(work.tuned));
 }
 
 }  // namespace
