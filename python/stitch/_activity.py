@@ -1,8 +1,6 @@
 """What this process's clients did, and whether anything may still be made for them."""
 
-import os
-
-from . import _native
+from . import _native, _settings
 
 
 def freeze() -> None:
@@ -31,5 +29,5 @@ def counts() -> dict:
 
 
 def makes_nothing() -> bool:
-    """Whether what is stored is all that this process may have."""
-    return os.environ.get("STITCH_MODE") == "replay" or _native.is_frozen()
+    """Whether what is stored is all that this process may have, if anything."""
+    return _settings.mode() != "tune" or _native.is_frozen()

@@ -126,9 +126,9 @@ def plan(
     row's bits do not depend on the others), "eager_precision" (every operator's result is rounded to its type),
     "in_place" (results may be written over parameters: the pairs for which that holds are `Plan.info["in_place"]`),
     with commas. `predict=False` takes a plan that is stored or raises PlanMissing at once; so does everything where
-    STITCH_MODE=replay is set, or after `stitch.freeze`. Plans that need more memory beside parameters and results than `max_workspace_bytes`
-    are not taken, nor swapped in later. Errors: Unavailable (no server), Timeout (no plan yet), PlanMissing,
-    ConstraintError (too much workspace), Unsupported, InvalidArgument (a constraint that there is not).
+    STITCH_MODE=replay is set, or after `stitch.freeze`. Plans that need more memory beside parameters and results than
+    `max_workspace_bytes` are not taken, nor swapped in later. Errors: Unavailable (no server), Timeout (no plan yet),
+    PlanMissing, ConstraintError (too much workspace), Unsupported, InvalidArgument (a constraint that there is not).
     """
     read = fragment(source)
     client = _server.shared(server)

@@ -5,7 +5,7 @@ import os
 import threading
 import time
 
-from . import _activity, _settings, errors
+from . import _activity, errors
 
 _FULL_TRIALS = 100  # of `stitch zoo --effort full`
 _ENDS = ("done", "failed", "cancelled")
@@ -24,7 +24,7 @@ def begin(client, fragment, constraints: str, effort: str, budget_seconds: int) 
     `effort`: "none" (nothing is tuned), "quick", or "full": a hundred more candidates of its kernels, where the server
     measures. What others wait for as well is not ended. With STITCH_MODE=replay or off, or frozen, nothing is tuned.
     """
-    if effort == "none" or _settings.mode() != "tune" or _activity.makes_nothing():
+    if effort == "none" or _activity.makes_nothing():
         return None
     try:
         number, joined = client.tune(fragment, _FULL_TRIALS if effort == "full" else None, constraints)

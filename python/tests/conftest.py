@@ -12,6 +12,7 @@ import tempfile
 import time
 
 import pytest
+from daemons import servers
 
 _FOLDER = tempfile.TemporaryDirectory(prefix="stitch-test-")
 
@@ -26,19 +27,6 @@ def pytest_configure(config):
     for variable in ("STITCH_SERVER", "STITCH_DEVICE", "STITCH_DISABLE", "STITCH_START"):
         os.environ.pop(variable, None)
     (folder / "cache").mkdir()
-
-
-def servers(folder) -> list[int]:
-    """Process ids of the stitchds that listen on a socket below a folder."""
-    found = []
-    for process in pathlib.Path("/proc").glob("[0-9]*"):
-        try:
-            words = (process / "cmdline").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if words[0].endswith(b"stitchd") and any(str(folder).encode() in word for word in words):
-            found.append(int(process.name))
-    return found
 
 
 def address_of(folder) -> str:

@@ -11,6 +11,8 @@ import subprocess
 import sys
 import time
 
+from daemons import servers
+
 # A page's example, so that a daemon has something to plan.
 NODES = [
     {"op": "parameter", "attributes": {"type": "f32[8,768]"}},
@@ -81,19 +83,6 @@ def check_plan(folder: pathlib.Path) -> int:
     assert report["launches"] == plan.info["launches"] == 1 and report["plans_by_source"] == {"predicted": 1}, report
     (server,) = servers(folder)
     return server
-
-
-def servers(folder: pathlib.Path) -> list[int]:
-    """The stitchds that listen below a folder."""
-    found = []
-    for process in pathlib.Path("/proc").glob("[0-9]*"):
-        try:
-            words = (process / "cmdline").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if words[0].endswith(b"stitchd") and any(str(folder).encode() in word for word in words):
-            found.append(int(process.name))
-    return found
 
 
 def end(server: int) -> None:

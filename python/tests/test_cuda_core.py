@@ -2,6 +2,7 @@
 
 import pytest
 from conftest import run_on_the_emulated_driver
+from test_program import HLO
 
 pytest.importorskip("cuda.core", reason="cuda.core is not installed")
 
@@ -297,19 +298,6 @@ for given, message in (
 print("ran on the emulated driver")
 """
 
-HLO = """HloModule two_layers
-
-ENTRY main {
-  x = f32[8,16] parameter(0)
-  w = f32[16,24] parameter(1)
-  b = f32[24] parameter(2)
-  y = f32[8,24] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
-  wide = f32[8,24] broadcast(b), dimensions={1}
-  z = f32[8,24] add(y, wide)
-  t = f32[8,24] tanh(z)
-  ROOT r = (f32[8,24], f32[8,24]) tuple(t, z)
-}
-"""
 
 
 def test_plans_take_whatever_lies_on_the_gpu(folder):

@@ -1,8 +1,9 @@
 """Plans that outlive the process: in torch.compiler's caches, and in what torch.compile(…).aot_compile saves.
 
 An artifact is a plan as a program of one step with its code inside (`stitch.Plan.to_bytes`), or a program of several
-where products are ours, behind a line of JSON that says what it is. Nothing is pickled of it, and what was tampered with is not opened. It is found by what the plan
-is for: operators with extents and types, constraints, and the kind of the device, whatever its number.
+where products are ours, behind a line of JSON that says what it is. Nothing is pickled of it, and what was tampered with
+is not opened. It is found by what the plan is for: operators with extents and types, constraints, and the kind of the
+device, whatever its number.
 """
 
 import dataclasses
@@ -55,13 +56,12 @@ def content_of(plan) -> bytes:
     return json.dumps(named).encode() + b"\n" + plan.to_program()
 
 
-def content_of_program(document: bytes, place: tuple) -> bytes:
-    """The same of a program of several steps. What is said of it besides is summed over the plans of its fragments."""
-    info = _native.Program(document, *place).info
+def _said_of(program) -> dict:
+    """The same of a program of several steps, summed over the plans of its fragments."""
+    info = program.info
     said = {name: info[name] for name in ("id", "launches", "bytes", "predicted_us")}
     said |= {"fragment": info["id"], "label": ",".join(sorted(info["labels"])) or "library"}
-    said |= {"workspace_bytes": info["workspace_bytes"] + info["arena_bytes"]}
-    return json.dumps(said).encode() + b"\n" + document
+    return said | {"workspace_bytes": info["workspace_bytes"] + info["arena_bytes"]}
 
 
 class SavedPlan:
@@ -75,9 +75,22 @@ class SavedPlan:
             self.info = {name: kind(said[name]) for name, kind in _SAID.items()}
         except (ValueError, TypeError, KeyError) as error:
             raise errors.CorruptError("a saved plan does not say what it is") from error
-        self._program = _native.Program(document, device, ordinal)
-        self.info["in_place"] = self._program.info["in_place"]
-        self.run, self.launch = self._program.run, self._program.launch
+        self._open(_native.Program(document, device, ordinal))
+
+    @classmethod
+    def of_program(cls, document: bytes, device: str, ordinal: int) -> "SavedPlan":
+        """A program of several steps, as it is saved."""
+        made = cls.__new__(cls)
+        program = _native.Program(document, device, ordinal)
+        made.info = _said_of(program)
+        made.content = json.dumps(made.info).encode() + b"\n" + document
+        made._open(program)
+        return made
+
+    def _open(self, program) -> None:
+        self._program = program
+        self.info["in_place"] = program.info["in_place"]
+        self.run, self.launch = program.run, program.launch
 
     def lock(self) -> str:
         """Id and hashes of code, as a lock has them."""

@@ -205,7 +205,7 @@ def _program(client, fragment, settings, place: tuple, constraints: str, product
     document = client.make_program(
         fragment, _FETCH_MS, settings.tuned != "none", products, device, ordinal, constraints
     )
-    plan = _artifacts.SavedPlan(_artifacts.content_of_program(document, place), *place)
+    plan = _artifacts.SavedPlan.of_program(document, *place)
     needs, most = plan.info["workspace_bytes"], settings.max_workspace_bytes
     if most is not None and needs > most:
         raise errors.ConstraintError(f"the program needs {needs:,} bytes of memory, and max_workspace_bytes is {most:,}")
