@@ -6,6 +6,7 @@
 #include "graph/passes/dead_code.h"
 #include "graph/passes/unrolled/roll_loops.h"
 #include "graph/print.h"
+#include "graph/simplify.h"
 #include "graph/verify.h"
 #include "kernel/loop/row_split.h"
 #include "tests/codegen/kernel_run.h"
@@ -50,6 +51,23 @@ TEST(RolledLoopEmulated, IsWhatWasWrittenBackwards) {
 }
 TEST(RolledLoopEmulated, HandsOnItsLastState) {
   expect_rolled_right({.turns = 96, .rows = 160, .columns = 3, .final_state = true, .weight_of_rows = true});
+}
+
+TEST(RolledLoopEmulated, HandsOnStatesThroughProducts) {
+  const graph::testing::WrittenCell how{.turns = 12, .rows = 24, .units = 32, .input_product = false};
+  graph::Builder b;
+  auto written = b.finish(graph::testing::write_out(b, how));
+  ASSERT_TRUE(written) << written.error().message;
+  graph::Graph rolled = *written;
+  ASSERT_TRUE(graph::simplify(rolled)) << "nothing is left but a loop";
+  ASSERT_TRUE(kernel::recurrent_loop(rolled)) << "something stands beside the loop:\n" << graph::to_text(rolled);
+  const KernelCase each = make_case(rolled);
+  ASSERT_NE(each.program.recurrent, nullptr);
+  EXPECT_EQ(each.program.recurrent->turns, how.turns);
+  expect_right(each,
+               {numbers(how.turns * how.rows * how.units, 1), numbers(how.units * how.units, 2),
+                numbers(how.units * how.units, 3)},
+               *written);
 }
 
 }  // namespace

@@ -47,4 +47,55 @@ inline std::vector<Value> write_out(Builder& b, const WrittenOut& how) {
   return results;
 }
 
+/// A recurrent layer, h(t) = tanh(x(t)·W + h(t−1)·U), written out turn by turn.
+struct WrittenCell {
+  std::int64_t turns = 24, rows = 3, units = 4;
+  bool input_product = true;  ///< without: x(t) is what is added
+  bool gradients = false;     ///< by x, W and U, of what `gradient` says of every state; written out, too
+  bool scores = false;        ///< states are multiplied with themselves, as in a layer with attention
+};
+
+inline Value product(Builder& b, Value lhs, std::int64_t lhs_axis, Value rhs, std::int64_t rhs_axis) {
+  DotAttributes how;
+  how.lhs_contracting = {lhs_axis};
+  how.rhs_contracting = {rhs_axis};
+  return b.dot(lhs, rhs, how);
+}
+
+inline std::vector<Value> write_out(Builder& b, const WrittenCell& how) {
+  constexpr DType f32 = DType::f32;
+  const Dims dims{how.rows, how.units}, part{1, how.rows, how.units}, whole{how.turns, how.rows, how.units};
+  const Value inputs = b.parameter(f32, whole), weight = b.parameter(f32, {how.units, how.units}),
+              recurrent = b.parameter(f32, {how.units, how.units});
+  const auto at = [&](Value x, std::int64_t turn) {
+    return b.reshape(b.slice(x, {turn, 0, 0}, {turn + 1, how.rows, how.units}), dims);
+  };
+  const Value start = b.filled(f32, dims, 0.25);
+  std::vector<Value> states, outputs;
+  for (std::int64_t turn = 0; turn < how.turns; ++turn) {
+    const Value before = turn == 0 ? start : states.back(), x = at(inputs, turn);
+    Value handed_on = product(b, before, 1, recurrent, 0);
+    if (how.scores) handed_on = product(b, product(b, before, 1, before, 1), 1, handed_on, 0);
+    states.push_back(
+        b.unary(Op::tanh, b.binary(Op::add, how.input_product ? product(b, x, 1, weight, 0) : x, handed_on)));
+    outputs.push_back(b.reshape(states.back(), part));
+  }
+  if (!how.gradients) return {b.concatenate(outputs, 0)};
+  const Value gradient = b.parameter(f32, whole), one = b.filled(f32, dims, 1);
+  std::vector<Value> by_inputs(how.turns);
+  Value later, by_weight, by_recurrent;
+  for (std::int64_t turn = how.turns - 1; turn >= 0; --turn) {
+    const bool last = turn == how.turns - 1;
+    const Value state = states[turn], before = turn == 0 ? start : states[turn - 1];
+    Value by_state = at(gradient, turn);
+    if (!last) by_state = b.binary(Op::add, by_state, product(b, later, 1, recurrent, 1));
+    later = b.binary(Op::multiply, by_state, b.binary(Op::subtract, one, b.binary(Op::multiply, state, state)));
+    by_inputs[turn] = b.reshape(product(b, later, 1, weight, 1), part);
+    const Value w = product(b, at(inputs, turn), 0, later, 0), u = product(b, before, 0, later, 0);
+    by_weight = last ? w : b.binary(Op::add, by_weight, w);
+    by_recurrent = last ? u : b.binary(Op::add, by_recurrent, u);
+  }
+  return {b.concatenate(outputs, 0), b.concatenate(by_inputs, 0), by_weight, by_recurrent};
+}
+
 }  // namespace stitch::graph::testing

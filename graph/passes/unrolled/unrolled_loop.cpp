@@ -19,6 +19,8 @@ struct TurnChain {
   bool core = false;       ///< found on the way from one turn to the one before
   std::int64_t first = 0;  ///< turn of the first node, counted from that of the earliest chain
   bool taken = true;
+  bool moved = false;      ///< of the last round of alignment
+  bool other_way = false;  ///< from the last turn to the first
   TurnLine line;
 
   [[nodiscard]] std::int64_t end() const { return first + std::ssize(nodes); }
@@ -27,38 +29,54 @@ struct TurnChain {
 class LoopFinder {
  public:
   LoopFinder(const Graph& graph, const NodeKinds& kinds, const std::vector<std::vector<NodeId>>& users,
-             std::int64_t fewest_turns)
-      : graph_(graph), kinds_(kinds), users_(users), fewest_turns_(fewest_turns), pairs_(graph) {}
+             std::int64_t fewest_turns, bool thorough)
+      : graph_(graph), kinds_(kinds), users_(users), fewest_turns_(fewest_turns), thorough_(thorough), pairs_(graph) {}
 
   std::optional<UnrolledLoop> from(NodeId later, NodeId earlier) {
     if (!pairs_.walk(later, earlier, true)) return std::nullopt;
     // Only of what a turn is computed from the one before: otherwise they are rows of a batch, not turns.
     if (pairs_.before(earlier) < 0) return std::nullopt;
     const std::size_t core = pairs_.paired().size();
-    for (const Evidence evidence : {Evidence::both_sides, Evidence::one_side, Evidence::users}) {
+    products_ = std::ranges::any_of(pairs_.paired(), [&](NodeId id) { return graph_.node(id).op == Op::dot; });
+    for (const Evidence evidence : {Evidence::operands, Evidence::both_sides, Evidence::one_side, Evidence::users}) {
       while (pair_readers(evidence)) {
       }
     }
     make_chains(core);
     if (!align()) return std::nullopt;
-    // What the last turn would hand on is often gone, because nothing needs it, while its output is there.
-    for (const bool cut_short : {true, false}) {
-      if (choose_turns(cut_short) && drop_what_differs()) return finished();
-    }
-    return std::nullopt;
+    const auto turns = best_turns();
+    if (!turns || !(choose_turns(*turns) && drop_what_differs())) return std::nullopt;
+    return finished();
   }
 
  private:
-  /// By what two readers are taken for the same of two turns. Turns in the middle look alike on both sides, the first
-  /// and the last ones on one, the first two perhaps only next to them.
-  enum class Evidence : std::uint8_t { both_sides, one_side, users };
+  /// By what two readers are taken for the same of two turns. Where all that it is made of is paired (looked at where
+  /// thorough), it is sure. Turns in the middle look alike on both sides, the first and the last ones on one,
+  /// the first two perhaps only next to them.
+  enum class Evidence : std::uint8_t { operands, both_sides, one_side, users };
 
   [[nodiscard]] bool looks_alike(NodeId later, NodeId earlier, Evidence evidence) const {
+    if (evidence == Evidence::operands) return thorough_ && has_paired_operands(later, earlier);
     const bool behind = kinds_.made_of[earlier] == kinds_.made_of[later];
     const bool ahead = kinds_.used_for[earlier] == kinds_.used_for[later];
     if (evidence == Evidence::both_sides) return behind && ahead;
     if (evidence == Evidence::one_side) return behind || ahead;
     return kinds_.used_by[earlier] == kinds_.used_by[later];
+  }
+
+  /// Operands that are paired, the same, or rearranged slices of one tensor.
+  [[nodiscard]] bool has_paired_operands(NodeId later, NodeId earlier) const {
+    const auto sliced = [&](NodeId id) {
+      while (graph_.node(id).op == Op::reshape || graph_.node(id).op == Op::transpose)
+        id = graph_.node(id).operands[0].node;
+      return graph_.node(id).op == Op::slice ? graph_.node(id).operands[0].node : -1;
+    };
+    const std::vector<Value>&a = pairs_.operands(later), &b = pairs_.operands(earlier);
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      if (a[i] == b[i] || pairs_.before(a[i].node) == b[i].node) continue;
+      if (sliced(a[i].node) < 0 || sliced(a[i].node) != sliced(b[i].node)) return false;
+    }
+    return true;
   }
 
   /// What reads the turns without being handed on: outputs, and states of their own. From the last turn to the first,
@@ -82,15 +100,17 @@ class LoopFinder {
       if (earlier == later || pairs_.after(earlier) >= 0 || node.op != graph_.node(later).op) continue;
       if (!looks_alike(later, earlier, evidence)) continue;
       const bool same_place = is_commutative(node) || pairs_.operands(earlier)[operand].node == read;
-      if (same_place && pairs_.walk(later, earlier, false)) return true;
+      if (same_place && pairs_.walk(later, earlier, node.op == Op::dot)) return true;
     }
     return false;
   }
 
-  /// Products stay outside: over all turns they are one large product.
-  static bool may_read(const Node& node) {
+  /// Products of what a recurrence without products hands on stay outside: over all turns they are one large product. A
+  /// recurrence with products takes them in, as its gradients' are, and split_loops makes one of them after the loop.
+  [[nodiscard]] bool may_read(const Node& node) const {
     const OpCategory category = info(node.op).category;
     if (node.op == Op::concatenate || node.op == Op::pad) return false;
+    if (node.op == Op::dot) return products_;
     return category == OpCategory::elementwise || category == OpCategory::layout || node.op == Op::reduce;
   }
 
@@ -116,27 +136,67 @@ class LoopFinder {
 
   [[nodiscard]] std::int64_t turn_of(NodeId id) const { return chains_[chain_of_[id]].first + index_of_[id]; }
 
-  /// No operand is of a later turn: chains that begin in a later turn than the earliest ones do are moved there.
+  /// No operand is of a later turn: chains that begin in a later turn than the earliest ones do are moved there. Those
+  /// that never come to rest go the other way, as gradients do: they stay outside.
   bool align() {
-    for (std::size_t round = 0; round < chains_.size() + 2; ++round) {
-      bool moved = false;
-      for (TurnChain& chain : chains_) {
-        const Node& last = graph_.node(chain.nodes.back());
-        for (const Value operand : last.operands) {
-          if (chain_of_[operand.node] < 0) continue;
-          const std::int64_t behind = turn_of(operand.node) - turn_of(chain.nodes.back());
-          if (behind <= 0) continue;
-          chain.first += behind;
-          moved = true;
-        }
-      }
+    for (;;) {
+      for (TurnChain& chain : chains_) chain.first = 0;
+      bool moved = true;
+      for (std::size_t round = 0; moved && round < chains_.size() + 2; ++round) moved = move_chains();
       if (!moved) return true;
+      for (TurnChain& chain : chains_) {
+        if (!chain.moved) continue;
+        if (chain.core) return false;
+        chain.other_way = true;
+      }
     }
-    return false;
   }
 
-  /// All turns of which everything that is handed on is there; with `cut_short`, one more, of which other things are.
-  bool choose_turns(bool cut_short) {
+  bool move_chains() {
+    bool any = false;
+    for (TurnChain& chain : chains_) {
+      chain.moved = false;
+      if (chain.other_way) continue;
+      for (const Value operand : graph_.node(chain.nodes.back()).operands) {
+        const int other = chain_of_[operand.node];
+        if (other < 0 || chains_[other].other_way) continue;
+        const std::int64_t behind = turn_of(operand.node) - turn_of(chain.nodes.back());
+        if (behind <= 0) continue;
+        chain.first += behind;
+        any = chain.moved = true;
+      }
+    }
+    return any;
+  }
+
+  /// Which turns are taken in, beside those of which everything that is handed on is there.
+  struct Turns {
+    std::int64_t less = 0;  ///< at the beginning
+    std::int64_t more = 0;  ///< at the end: one of which other things are there; or less
+  };
+
+  /// What the last turn would hand on is often gone, because nothing needs it, while its output is there. Where it is
+  /// thorough, the turns that take in most: the sums that a gradient adds up differ in the first and the last turns,
+  /// where there is nothing yet to multiply with or to add to.
+  std::optional<Turns> best_turns() {
+    const std::int64_t most_less = thorough_ ? 3 : 0, least_more = thorough_ ? -2 : 0;
+    std::optional<Turns> best;
+    std::ptrdiff_t most = 0;
+    for (std::int64_t fewer = -1; fewer <= most_less - least_more; ++fewer) {
+      for (std::int64_t less = 0; less <= most_less; ++less) {
+        const Turns turns{less, less - fewer};
+        if (turns.more > 1 || turns.more < least_more || !choose_turns(turns) || !drop_what_differs()) continue;
+        const auto taken = std::ranges::count_if(chains_, &TurnChain::taken);
+        if (taken > most) best = turns;
+        most = std::max(most, taken);
+        if (!thorough_ || std::ranges::all_of(chains_, [](const TurnChain& c) { return c.taken || c.other_way; }))
+          return best;
+      }
+    }
+    return best;
+  }
+
+  bool choose_turns(const Turns& turns) {
     std::int64_t end = -1;
     first_ = 0;
     for (const TurnChain& chain : chains_) {
@@ -144,15 +204,16 @@ class LoopFinder {
       first_ = std::max(first_, chain.first);
       end = end < 0 ? chain.end() : std::min(end, chain.end());
     }
-    turns_ = end - first_ + (cut_short ? 1 : 0);
+    first_ += turns.less;
+    turns_ = end - first_ + turns.more;
     if (turns_ < fewest_turns_) return false;
     bool is_longer = false;
     for (TurnChain& chain : chains_) {
-      chain.taken = chain.first <= first_ && chain.end() >= end;
+      chain.taken = !chain.other_way && chain.first <= first_ && chain.end() >= std::min(end, first_ + turns_);
       if (!chain.taken && chain.core) return false;
       is_longer = is_longer || (chain.taken && chain.end() > end);
     }
-    return is_longer || !cut_short;
+    return is_longer || turns.more <= 0;
   }
 
   /// -1: nothing needs it in this turn, the last.
@@ -240,7 +301,7 @@ class LoopFinder {
     }
     const TurnChain& from = chains_[other];
     const std::int64_t lag = first_ + sample() - turn_of(sampled.node);
-    if (lag > 1) return std::nullopt;
+    if (lag < 0 || lag > 1) return std::nullopt;  // below 0: turns of another loop, which goes the other way
     for (std::int64_t turn = lag; turn < turns; ++turn) {
       if (at(turn) != Value{node_at(from, turn - lag), 0}) return std::nullopt;
     }
@@ -306,7 +367,9 @@ class LoopFinder {
   const NodeKinds& kinds_;
   const std::vector<std::vector<NodeId>>& users_;
   const std::int64_t fewest_turns_;
+  const bool thorough_;
   StepPairs pairs_;
+  bool products_ = false;  ///< there are some on the way from one turn to the next
   std::vector<TurnChain> chains_;
   std::vector<int> chain_of_;           ///< by node; -1: none
   std::vector<std::int64_t> index_of_;  ///< by node: its place in its chain
@@ -316,12 +379,12 @@ class LoopFinder {
 
 }  // namespace
 
-std::optional<UnrolledLoop> find_unrolled_loop(const Graph& graph, std::int64_t fewest_turns,
+std::optional<UnrolledLoop> find_unrolled_loop(const Graph& graph, std::int64_t fewest_turns, bool thorough,
                                                const std::function<bool(const UnrolledLoop&)>& accepts) {
   const NodeKinds kinds = kinds_of(graph);
   const auto readers = users(graph);
   for (const auto& [later, earlier] : repeated_steps(graph, kinds, fewest_turns)) {
-    auto found = LoopFinder(graph, kinds, readers, fewest_turns).from(later, earlier);
+    auto found = LoopFinder(graph, kinds, readers, fewest_turns, thorough).from(later, earlier);
     if (found && accepts(*found)) return found;
   }
   return std::nullopt;

@@ -44,8 +44,9 @@ struct UnrolledLoop {
 };
 
 /// The first loop of at least `fewest_turns` turns that is found and accepted. What it takes in holds no value that
-/// depends on the loop itself; all turns are alike.
-std::optional<UnrolledLoop> find_unrolled_loop(const Graph& graph, std::int64_t fewest_turns,
+/// depends on the loop itself; all turns are alike. `thorough`: with fewer turns, if more of what reads them is alike
+/// then; takes some times as long.
+std::optional<UnrolledLoop> find_unrolled_loop(const Graph& graph, std::int64_t fewest_turns, bool thorough,
                                                const std::function<bool(const UnrolledLoop&)>& accepts);
 
 }  // namespace stitch::graph
