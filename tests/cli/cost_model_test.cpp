@@ -125,17 +125,17 @@ TEST(CostModelRankSlow, TheDefaultIsWhatRanksBest) {
 }
 
 TEST(CostModelRank, SaysByKindWhatNeedsNoCompiler) {
-  const Outcome done = stitch({"cost-model", "rank", "--recording", h100, "--without-code"});
+  const Outcome done = stitch({"cost-model", "rank", "--recording", h100, "--without-code", "--folds", "2"});
   ASSERT_EQ(done.code, 0) << done.out << done.err;
   for (const char* kind : {"row reduction", "several phases", "streaming"}) EXPECT_THAT(done.out, HasSubstr(kind));
   EXPECT_THAT(done.out, testing::Not(HasSubstr("compiled")));
-  const json document = stitch({"cost-model", "rank", "--recording", h100, "--without-code", "--json"}).json();
-  const json& first = document["kernels"][0]["candidates"][0];
-  EXPECT_TRUE(first.contains("combined"));
-  EXPECT_FALSE(first.contains("analytical, compiled"));
+  EXPECT_THAT(done.out, HasSubstr("combined"));
   const json none =
       stitch({"cost-model", "rank", "--recording", h100, "--without-code", "--folds", "0", "--json"}).json();
-  EXPECT_FALSE(none["kernels"][0]["candidates"][0].contains("combined")) << "nothing is held out: no evidence";
+  const json& first = none["kernels"][0]["candidates"][0];
+  EXPECT_TRUE(first.contains("analytical"));
+  EXPECT_FALSE(first.contains("analytical, compiled"));
+  EXPECT_FALSE(first.contains("combined")) << "nothing is held out: no evidence";
 }
 
 TEST_F(CostModelEmulated, CountsAreNoEvidenceOfRanking) {
