@@ -1,5 +1,6 @@
 #include <array>
 #include <cstdio>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -9,6 +10,7 @@
 #include "cli/commands.h"
 #include "cli/cost_model_table.h"
 #include "codegen/compile/compiler.h"
+#include "costmodel/constant_origins.h"
 #include "db/sqlite_store.h"
 #include "tuning/cost_models/cost_model_training.h"
 #include "tuning/cost_models/scored_recording.h"
@@ -281,6 +283,24 @@ Result<ExitCode> rank(const CostModelOptions& options) {
   return ExitCode::success;
 }
 
+// ---- constants ----------------------------------------------------------------------------------------------------
+
+Result<ExitCode> constants(const CostModelOptions& options) {
+  json document = json::array();
+  std::map<std::string_view, int> count;
+  std::string text;
+  for (const costmodel::ConstantOriginRow& row : costmodel::constant_origins()) {
+    const std::string_view origin = to_string(row.origin);
+    ++count[origin];
+    document.push_back({{"file", row.file}, {"name", row.name}, {"origin", origin}, {"source", row.source}});
+    text += fmt::format("{:<8} {:<32} {:<32} {}\n", origin, row.name, row.file, row.source);
+  }
+  text += fmt::format("{} constants", costmodel::constant_origins().size());
+  for (const auto& [origin, number] : count) text += fmt::format(", {}: {}", origin, number);
+  print(options, document, text + "\n");
+  return ExitCode::success;
+}
+
 using Run = Result<ExitCode> (*)(const CostModelOptions&);
 
 CLI::App* add(CLI::App& model, const char* name, const char* about, Run run, std::shared_ptr<CostModelOptions> options,
@@ -344,6 +364,8 @@ void add_cost_model_command(CLI::App& app, ExitCode& code) {
                 rank, ranking, code);
   add_training_options(*command, *ranking);
   command->get_option("--recording")->required();
+  add(*model, "constants", "Where every constant of the cost models comes from", constants,
+      std::make_shared<CostModelOptions>(), code);
   command->add_flag("--without-code", ranking->without_code, "compile nothing");
 }
 
