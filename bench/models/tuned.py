@@ -13,6 +13,10 @@ BEYOND_TRAFFIC = {
     ("hlo", "dien_infer"): "two recurrences of 100 turns, one after the other, each turn a dependent chain within a block",
     ("onnx", "crnn_lstm"): "LSTMs of 31 turns, one after the other, each turn a dependent chain behind a barrier of its cluster",
 }
+# The same beside the time of XLA's launches and bytes (its library kernels, by the same rule): no model's plan is predicted to
+# take longer, or there is a reason below; and so much in the geometric mean.
+MOST_BESIDE_XLA, MEAN_BESIDE_XLA = 1.0, 0.48
+BESIDE_XLA = {}
 PATTERNS = {"hlo": "hlo/*.hlo.txt.gz", "onnx": "onnx/*.onnx", "fragments": "fragments/*.hlo.txt.gz"}
 
 
@@ -71,6 +75,35 @@ def rough_us(launches, size):
 def beyond_traffic(result):
     """The predicted time divided by the rough time of the plan's launches and bytes."""
     return result["predicted_us"] / rough_us(result["launches"], result["bytes"]) if result["launches"] else 1.0
+
+
+def xla_figures():
+    return json.loads((HERE / "xla.json").read_text())
+
+
+def xla_rough_us(figures):
+    """What XLA's launches and bytes take by the rule, of one entry of xla.json; nothing where nobody has compiled it."""
+    library = figures.get("library", {})
+    return rough_us(library["memory_intensive"], library["bytes"]) if "bytes" in library else None
+
+
+def beside_xla(result, figures):
+    """The predicted time divided by XLA's rough time."""
+    theirs = xla_rough_us(figures)
+    return result["predicted_us"] / theirs if theirs and "error" not in result else None
+
+
+def slower_than_xla(name, result, figures):
+    """Why an HLO model's plan is worse than XLA's counts say; empty when it is not, or when it is known why."""
+    ratio = beside_xla(result, figures)
+    if ratio is None:
+        return ""
+    if ratio > MOST_BESIDE_XLA and name not in BESIDE_XLA:
+        return (f"predicted {result['predicted_us']:.1f} us, {ratio:.2f} times what XLA's launches and bytes take; "
+                "BESIDE_XLA of bench/models/tuned.py names those that may")
+    if ratio <= MOST_BESIDE_XLA and name in BESIDE_XLA:
+        return f"only {ratio:.2f} times XLA's rough time now: take it off BESIDE_XLA in bench/models/tuned.py"
+    return ""
 
 
 def slow_plan(kind, name, result):

@@ -13,6 +13,8 @@ from unittest import mock
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench/models"))
 import tuned
+sys.path.insert(0, str(ROOT / "tests/models"))
+import beside_xla
 
 
 def loaded():
@@ -52,6 +54,30 @@ class Sound(unittest.TestCase):
         self.assertEqual(len({tuned.seed_of(commit) for commit in commits}), len(commits))
 
 
+class BesideXla(unittest.TestCase):
+    FIGURES = {"library": {"memory_intensive": 50, "bytes": 300e6}}  # 200 us by the rule
+
+    def test_a_plan_slower_than_xlas_counts_is_named_or_wrong(self):
+        self.assertEqual(tuned.xla_rough_us(self.FIGURES), 200)
+        self.assertEqual(tuned.slower_than_xla("a", report(predicted_us=200.0), self.FIGURES), "")
+        slow = report(predicted_us=201.0)
+        self.assertIn("1.00 times what XLA", tuned.slower_than_xla("a", slow, self.FIGURES))
+        self.assertEqual(tuned.slower_than_xla("a", slow, {}), "", "nobody has compiled it with XLA")
+        with mock.patch.object(tuned, "BESIDE_XLA", {"a": "why"}):
+            self.assertEqual(tuned.slower_than_xla("a", slow, self.FIGURES), "")
+            self.assertIn("take it off", tuned.slower_than_xla("a", report(predicted_us=100.0), self.FIGURES))
+
+    def test_the_mean_is_held(self):
+        figures = {"a": self.FIGURES, "b": self.FIGURES}
+        lines, mean = beside_xla.verdict({"a": report(predicted_us=48.0), "b": report(predicted_us=192.0)}, figures)
+        self.assertAlmostEqual(mean, 0.48)
+        self.assertEqual(lines, [])
+        lines, _ = beside_xla.verdict({"a": report(predicted_us=100.0), "b": report(predicted_us=100.0)}, figures)
+        self.assertIn("more than 0.48", lines[0])
+        lines, _ = beside_xla.verdict({"a": report(predicted_us=100.0), "b": {"error": "no memory"}}, figures)
+        self.assertIn("b: no memory", lines[0])
+
+
 class Page(unittest.TestCase):
     """The command with a `stitch` that answers at once; what is looked at is which page is written."""
 
@@ -89,6 +115,7 @@ class Page(unittest.TestCase):
         self.assertIn("commit aaa", text)
         self.assertEqual(len(names), len(tuned.paths()))
         self.assertIn("| rwkv_block |", text)
+        self.assertIn("predicted time ÷ XLA's rough time (goal 0.48", text)
 
     def test_sources_that_are_not_committed_are_refused(self):
         status, text, errors, _, names = self.table("--tune", commits=("aaa with uncommitted changes",))
