@@ -78,6 +78,32 @@ class BesideXla(unittest.TestCase):
         self.assertIn("b: no memory", lines[0])
 
 
+class History(unittest.TestCase):
+    PAGE = "\n".join(["## ONNX models", "| model | launches | library calls | MB |", "| --- | --- | --- | --- |", "{}",
+                      "## Fragments", "| fragment | launches | bytes ÷ ideal |", "| --- | --- | --- |", "| b | 1 | (1.20) |"])
+    BEST = {"onnx/a": {figure: {"launches": 1000.0, "bytes": 300.0, "calls": 4.0, "commit": "abc"}
+                       for figure in ("launches", "bytes")}}
+
+    def test_a_row_that_was_better_once_is_listed_with_its_reason(self):
+        rows = tuned.rows_of_page(self.PAGE.format("| a | 1,001 | 3 | 300 |"))
+        self.assertEqual(rows, {"onnx/a": {"launches": 1001, "calls": 3, "bytes": 300}, "fragments/b": {"launches": 1, "bytes": 1.2}})
+        self.assertEqual([(key, figure) for key, figure, _, _ in tuned.worse_rows(rows, self.BEST)], [("onnx/a", "launches")])
+        self.assertIn("unexplained", tuned.worse_lines(rows, self.BEST)[0])
+        with mock.patch.object(tuned, "WORSE_THAN_ONCE", {"onnx/a": "for a reason"}):
+            self.assertIn("at abc 1,000 (with 300 MB, now 300, 4 library calls (now 3)): for a reason", tuned.worse_lines(rows, self.BEST)[0])
+        rows = tuned.rows_of_page(self.PAGE.format("| a | 900 | 3 | 302 |"))
+        self.assertEqual([figure for _, figure, _, _ in tuned.worse_rows(rows, self.BEST)], ["bytes"])
+        self.assertEqual(tuned.worse_rows(tuned.rows_of_page(self.PAGE.format("| a | 900 | 3 | 300 |")), self.BEST), [])
+
+    def test_no_row_of_the_page_is_worse_without_a_reason(self):
+        rows = tuned.rows_of_page((ROOT / "docs/models.md").read_text())
+        self.assertGreater(len(rows), 80)
+        best = json.loads((ROOT / "bench/models/best.json").read_text())
+        worse = {key for key, _, _, _ in tuned.worse_rows(rows, best)}
+        self.assertEqual(worse - set(tuned.WORSE_THAN_ONCE), set(), "mend it, or say why in bench/models/tuned.py")
+        self.assertEqual(set(tuned.WORSE_THAN_ONCE) - worse, set(), "these are no worse now: take them off the list")
+
+
 class Page(unittest.TestCase):
     """The command with a `stitch` that answers at once; what is looked at is which page is written."""
 
