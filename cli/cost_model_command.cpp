@@ -1,12 +1,20 @@
+#include <array>
 #include <cstdio>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
 
 #include "base/device_class.h"
 #include "cli/catalogue.h"
 #include "cli/commands.h"
 #include "cli/cost_model_table.h"
+#include "codegen/compile/compiler.h"
+#include "costmodel/constant_origins.h"
 #include "db/sqlite_store.h"
 #include "tuning/cost_models/cost_model_training.h"
+#include "tuning/cost_models/scored_recording.h"
+#include "tuning/devices/device_set.h"
 #include "tuning/kernels/training_samples.h"
 
 namespace stitch::cli {
@@ -21,7 +29,7 @@ struct CostModelOptions {
   std::vector<std::filesystem::path> recordings;
   std::string target = "h100", kind = "combined", by = "kernel";
   costmodel::TrainingOptions training;
-  bool constants = false, json = false;
+  bool constants = false, without_code = false, json = false;
 };
 
 void print(const CostModelOptions& options, const json& document, const std::string& text) {
@@ -200,6 +208,99 @@ Result<ExitCode> cost_model_report(const CostModelOptions& options) {
   return ExitCode::success;
 }
 
+// ---- rank ---------------------------------------------------------------------------------------------------------
+
+using Prediction = std::optional<double> tuning::ScoredCandidate::*;
+struct ScorerColumn {
+  std::string_view name;
+  Prediction field;  ///< null: the analytical prediction, which is always there
+};
+constexpr std::array scorer_columns = {ScorerColumn{"analytical", nullptr},
+                                       ScorerColumn{"  compiled", &tuning::ScoredCandidate::compiled_us},
+                                       ScorerColumn{"learned", &tuning::ScoredCandidate::learned_us},
+                                       ScorerColumn{"combined", &tuning::ScoredCandidate::combined_us},
+                                       ScorerColumn{"  compiled", &tuning::ScoredCandidate::combined_compiled_us}};
+
+/// How well a scorer orders the candidates of these kernels; no groups where it has no prediction.
+costmodel::RankingQuality quality_of(const std::vector<tuning::ScoredKernel>& kernels, std::string_view kind,
+                                     const ScorerColumn& scorer) {
+  std::vector<costmodel::RankedGroup> groups;
+  for (const tuning::ScoredKernel& kernel : kernels) {
+    if (!kind.empty() && to_string(kernel.kind) != kind) continue;
+    costmodel::RankedGroup& group = groups.emplace_back();
+    for (const tuning::ScoredCandidate& each : kernel.candidates) {
+      const std::optional<double> predicted =
+          scorer.field == nullptr ? std::optional(each.analytical_us) : each.*scorer.field;
+      if (predicted) group.push_back({*predicted, each.measured_us, each.failed});
+    }
+  }
+  return costmodel::ranking_quality(groups);
+}
+
+Result<std::vector<tuning::ScoredKernel>> scored_recordings(const CostModelOptions& options) {
+  RealFileSystem files;
+  const SystemClock clock;
+  std::unique_ptr<codegen::Compiler> compiler;
+  std::unique_ptr<tuning::DeviceSet> devices;
+  if (!options.without_code) {
+    STITCH_ASSIGN(compiler, codegen::NvrtcCompiler::create());
+    STITCH_ASSIGN(devices, tuning::DeviceSet::open({}, files, clock));
+  }
+  std::vector<tuning::ScoredKernel> kernels;
+  for (const std::filesystem::path& path : options.recordings) {
+    STITCH_ASSIGN(const profiler::Recording recording, profiler::read_recording(files, path));
+    STITCH_ASSIGN(const DeviceClass planned, find_device_class(recording.target));
+    std::optional<tuning::KernelWorkshop> workshop;
+    if (!options.without_code) {
+      tuning::WorkshopOptions making;
+      making.architecture = recording.architecture;
+      workshop.emplace(*compiler, devices->verifier(), nullptr, planned.spec, making);
+    }
+    auto scored =
+        tuning::score_recording(recording, workshop ? &*workshop : nullptr, training_of(options, Kind::combined));
+    if (!scored) return scored.error().within(path.string());
+    for (tuning::ScoredKernel& kernel : *scored) kernels.push_back(std::move(kernel));
+  }
+  return kernels;
+}
+
+Result<ExitCode> rank(const CostModelOptions& options) {
+  STITCH_ASSIGN(const std::vector<tuning::ScoredKernel> kernels, scored_recordings(options));
+  json document = {{"kernels", json::array()}};
+  std::set<std::string_view> kinds = {""};
+  for (const tuning::ScoredKernel& kernel : kernels) {
+    document["kernels"].push_back(to_document(kernel));
+    kinds.insert(to_string(kernel.kind));
+  }
+  CostModelTable table;
+  for (const std::string_view kind : kinds) {
+    for (const ScorerColumn& scorer : scorer_columns) {
+      const costmodel::RankingQuality quality = quality_of(kernels, kind, scorer);
+      if (quality.groups > 0) table.add(kind.empty() ? "all" : kind, scorer.name, "", to_document(quality));
+    }
+  }
+  print(options, document, table.text());
+  return ExitCode::success;
+}
+
+// ---- constants ----------------------------------------------------------------------------------------------------
+
+Result<ExitCode> constants(const CostModelOptions& options) {
+  json document = json::array();
+  std::map<std::string_view, int> count;
+  std::string text;
+  for (const costmodel::ConstantOriginRow& row : costmodel::constant_origins()) {
+    const std::string_view origin = to_string(row.origin);
+    ++count[origin];
+    document.push_back({{"file", row.file}, {"name", row.name}, {"origin", origin}, {"source", row.source}});
+    text += fmt::format("{:<8} {:<32} {:<32} {}\n", origin, row.name, row.file, row.source);
+  }
+  text += fmt::format("{} constants", costmodel::constant_origins().size());
+  for (const auto& [origin, number] : count) text += fmt::format(", {}: {}", origin, number);
+  print(options, document, text + "\n");
+  return ExitCode::success;
+}
+
 using Run = Result<ExitCode> (*)(const CostModelOptions&);
 
 CLI::App* add(CLI::App& model, const char* name, const char* about, Run run, std::shared_ptr<CostModelOptions> options,
@@ -257,6 +358,15 @@ void add_cost_model_command(CLI::App& app, ExitCode& code) {
   CLI::Option* database = command->add_option("--db", reporting->database, "database file");
   command->add_option("--server", reporting->server, "unix:PATH or http://HOST:PORT")->excludes(database);
   add_training_options(*command, *reporting);
+
+  auto ranking = std::make_shared<CostModelOptions>();
+  command = add(*model, "rank", "What every scorer says of recorded candidates, also after compiling them, by kind",
+                rank, ranking, code);
+  add_training_options(*command, *ranking);
+  command->get_option("--recording")->required();
+  add(*model, "constants", "Where every constant of the cost models comes from", constants,
+      std::make_shared<CostModelOptions>(), code);
+  command->add_flag("--without-code", ranking->without_code, "compile nothing");
 }
 
 }  // namespace stitch::cli

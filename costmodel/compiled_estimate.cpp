@@ -6,6 +6,7 @@
 
 #include "costmodel/analytical.h"
 #include "costmodel/exchange_count.h"
+#include "costmodel/sweep_count.h"
 #include "kernel/program/legality.h"
 
 namespace stitch::costmodel {
@@ -64,8 +65,7 @@ void add_spills(KernelQuantities& kernel, const CompiledFacts& compiled, const D
       add_local_traffic(group, bytes, kernel, compiled.shared_bytes, device);
       const double accesses = bytes / 4;  // registers of 4 bytes
       group.instructions += warps_of(group, kernel) * accesses;
-      // In the chain as any other instruction of a tile (costmodel/sweep_count.cpp).
-      group.latency_cycles += accesses * std::max(2.5, 1.1 * ((kernel.threads + 127) / 128));
+      group.latency_cycles += accesses * cycles_of_instruction(kernel.threads);
     }
   }
 }

@@ -5,6 +5,15 @@ namespace stitch::costmodel {
 using graph::Op;
 using kernel::Item;
 
+namespace {
+
+// Instructions of what has none of its own, as ptxas of CUDA 13.0 writes it out.
+constexpr double wide_division = 60, division = 25, remainder = 27;
+// Of random bits: those on the integer unit. The others, of 69 and of 42, are multiply-adds.
+constexpr double threefry_integer = 51, philox_integer = 20;
+
+}  // namespace
+
 double operation_cost(const Item& item) {
   switch (item.kind) {
     case Item::Kind::literal:
@@ -18,7 +27,7 @@ double operation_cost(const Item& item) {
   const bool wide = graph::byte_size(item.dtype) == 8;
   const bool integer = graph::is_integer(item.dtype);
   if (integer && (item.op == Op::divide || item.op == Op::remainder)) {
-    return wide ? 60 : item.op == Op::divide ? 25 : 27;
+    return wide ? wide_division : item.op == Op::divide ? division : remainder;
   }
   const graph::OpInfo& row = graph::info(item.op);
   if (row.cost == graph::OpCost::light && integer && wide) return 2;
@@ -33,8 +42,8 @@ double integer_cost(const Item& item) {
   if (item.kind != Item::Kind::compute) return 0;
   const double words = graph::byte_size(item.dtype) == 8 ? 2 : 1;
   switch (item.op) {
-    case Op::threefry2x32: return 51;  // of its 69 instructions; the other 18 are additions by multiply-add
-    case Op::philox4x32: return 20;    // of its 42; the others are multiply-adds
+    case Op::threefry2x32: return threefry_integer;
+    case Op::philox4x32: return philox_integer;
     case Op::bit_not:
     case Op::bit_and:
     case Op::bit_or:

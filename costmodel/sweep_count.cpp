@@ -236,11 +236,7 @@ class SweepCounter {
   }
 
   /// Cycles of the instructions of a thread in a tile, between which those of the block's other warps go out.
-  [[nodiscard]] double body_cycles() const {
-    const int warps_of_a_scheduler =
-        (kernel::warps_of(counted_.schedule.threads) + schedulers_per_sm - 1) / schedulers_per_sm;
-    return body_ * std::max(cycles_alone, cycles_of_each_warp * warps_of_a_scheduler);
-  }
+  [[nodiscard]] double body_cycles() const { return body_ * cycles_of_instruction(counted_.schedule.threads); }
 
   /// Of the loops within the sweep, for each turn of those around it.
   [[nodiscard]] double iterations() const {
@@ -283,6 +279,11 @@ class SweepCounter {
 
 void count_sweep(const CountedGroup& counted, int sweep, LoadTraffic& loads, GroupFeatures& features) {
   SweepCounter(counted, counted.group.sweeps[sweep], loads, features).count(sweep);
+}
+
+double cycles_of_instruction(int threads) {
+  const int warps_of_a_scheduler = (kernel::warps_of(threads) + schedulers_per_sm - 1) / schedulers_per_sm;
+  return std::max(cycles_alone, cycles_of_each_warp * warps_of_a_scheduler);
 }
 
 }  // namespace stitch::costmodel

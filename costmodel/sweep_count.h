@@ -11,4 +11,7 @@ namespace stitch::costmodel {
 /// number in the group.
 void count_sweep(const CountedGroup& counted, int sweep, LoadTraffic& loads, GroupFeatures& features);
 
+/// Cycles from an instruction of a warp to its next one, while the other warps of the block have their turns.
+double cycles_of_instruction(int threads);
+
 }  // namespace stitch::costmodel

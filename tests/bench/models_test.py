@@ -13,6 +13,8 @@ from unittest import mock
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench/models"))
 import tuned
+sys.path.insert(0, str(ROOT / "tests/models"))
+import beside_xla
 
 
 def loaded():
@@ -52,6 +54,56 @@ class Sound(unittest.TestCase):
         self.assertEqual(len({tuned.seed_of(commit) for commit in commits}), len(commits))
 
 
+class BesideXla(unittest.TestCase):
+    FIGURES = {"library": {"memory_intensive": 50, "bytes": 300e6}}  # 200 us by the rule
+
+    def test_a_plan_slower_than_xlas_counts_is_named_or_wrong(self):
+        self.assertEqual(tuned.xla_rough_us(self.FIGURES), 200)
+        self.assertEqual(tuned.slower_than_xla("a", report(predicted_us=200.0), self.FIGURES), "")
+        slow = report(predicted_us=201.0)
+        self.assertIn("1.00 times what XLA", tuned.slower_than_xla("a", slow, self.FIGURES))
+        self.assertEqual(tuned.slower_than_xla("a", slow, {}), "", "nobody has compiled it with XLA")
+        with mock.patch.object(tuned, "BESIDE_XLA", {"a": "why"}):
+            self.assertEqual(tuned.slower_than_xla("a", slow, self.FIGURES), "")
+            self.assertIn("take it off", tuned.slower_than_xla("a", report(predicted_us=100.0), self.FIGURES))
+
+    def test_the_mean_is_held(self):
+        figures = {"a": self.FIGURES, "b": self.FIGURES}
+        lines, mean = beside_xla.verdict({"a": report(predicted_us=48.0), "b": report(predicted_us=192.0)}, figures)
+        self.assertAlmostEqual(mean, 0.48)
+        self.assertEqual(lines, [])
+        lines, _ = beside_xla.verdict({"a": report(predicted_us=100.0), "b": report(predicted_us=100.0)}, figures)
+        self.assertIn("more than 0.48", lines[0])
+        lines, _ = beside_xla.verdict({"a": report(predicted_us=100.0), "b": {"error": "no memory"}}, figures)
+        self.assertIn("b: no memory", lines[0])
+
+
+class History(unittest.TestCase):
+    PAGE = "\n".join(["## ONNX models", "| model | launches | library calls | MB |", "| --- | --- | --- | --- |", "{}",
+                      "## Fragments", "| fragment | launches | bytes ÷ ideal |", "| --- | --- | --- |", "| b | 1 | (1.20) |"])
+    BEST = {"onnx/a": {figure: {"launches": 1000.0, "bytes": 300.0, "calls": 4.0, "commit": "abc"}
+                       for figure in ("launches", "bytes")}}
+
+    def test_a_row_that_was_better_once_is_listed_with_its_reason(self):
+        rows = tuned.rows_of_page(self.PAGE.format("| a | 1,001 | 3 | 300 |"))
+        self.assertEqual(rows, {"onnx/a": {"launches": 1001, "calls": 3, "bytes": 300}, "fragments/b": {"launches": 1, "bytes": 1.2}})
+        self.assertEqual([(key, figure) for key, figure, _, _ in tuned.worse_rows(rows, self.BEST)], [("onnx/a", "launches")])
+        self.assertIn("unexplained", tuned.worse_lines(rows, self.BEST)[0])
+        with mock.patch.object(tuned, "WORSE_THAN_ONCE", {"onnx/a": "for a reason"}):
+            self.assertIn("at abc 1,000 (with 300 MB, now 300, 4 library calls (now 3)): for a reason", tuned.worse_lines(rows, self.BEST)[0])
+        rows = tuned.rows_of_page(self.PAGE.format("| a | 900 | 3 | 302 |"))
+        self.assertEqual([figure for _, figure, _, _ in tuned.worse_rows(rows, self.BEST)], ["bytes"])
+        self.assertEqual(tuned.worse_rows(tuned.rows_of_page(self.PAGE.format("| a | 900 | 3 | 300 |")), self.BEST), [])
+
+    def test_no_row_of_the_page_is_worse_without_a_reason(self):
+        rows = tuned.rows_of_page((ROOT / "docs/models.md").read_text())
+        self.assertGreater(len(rows), 80)
+        best = json.loads((ROOT / "bench/models/best.json").read_text())
+        worse = {key for key, _, _, _ in tuned.worse_rows(rows, best)}
+        self.assertEqual(worse - set(tuned.WORSE_THAN_ONCE), set(), "mend it, or say why in bench/models/tuned.py")
+        self.assertEqual(set(tuned.WORSE_THAN_ONCE) - worse, set(), "these are no worse now: take them off the list")
+
+
 class Page(unittest.TestCase):
     """The command with a `stitch` that answers at once; what is looked at is which page is written."""
 
@@ -89,6 +141,7 @@ class Page(unittest.TestCase):
         self.assertIn("commit aaa", text)
         self.assertEqual(len(names), len(tuned.paths()))
         self.assertIn("| rwkv_block |", text)
+        self.assertIn("predicted time ÷ XLA's rough time (goal 0.48", text)
 
     def test_sources_that_are_not_committed_are_refused(self):
         status, text, errors, _, names = self.table("--tune", commits=("aaa with uncommitted changes",))

@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 
+#include "costmodel/ranking_quality.h"
 #include "tests/cli/run_stitch.h"
+#include "tuning/kernels/kernel_workshop.h"
 
 // Cost models from the command line. Where there is no GPU, recordings hold counts: that models of them are trained,
 // stored and judged shows that everything fits together, and that nothing takes them for times.
@@ -84,10 +86,69 @@ TEST_F(CostModelEmulated, ConstantsAreNotFittedToCounts) {
   EXPECT_THAT(done.err, HasSubstr("no times: nothing can be fitted"));
 }
 
+// ---- rank ---------------------------------------------------------------------------------------------------------
+
+const std::string h100 = STITCH_SOURCE_DIR "/bench/results/gpu/h100-2026-11-26-3/recording-h100.stitchrec";
+
+/// How well a scorer orders what `cost-model rank` has printed.
+costmodel::RankingQuality quality_of(const json& document, const char* scorer) {
+  std::vector<costmodel::RankedGroup> groups;
+  for (const json& kernel : document.at("kernels")) {
+    costmodel::RankedGroup& group = groups.emplace_back();
+    for (const json& each : kernel.at("candidates"))
+      group.push_back({each.at(scorer), each.at("measured_us"), each.at("failed")});
+  }
+  return costmodel::ranking_quality(groups);
+}
+
+// What is asked by default is what loses least on candidates that an H100 has timed: the analytical model, and behind
+// the compiler its estimate by machine code. Compiles every candidate (11 s of a core).
+TEST(CostModelRankSlow, TheDefaultIsWhatRanksBest) {
+  const Outcome done = stitch({"cost-model", "rank", "--recording", h100, "--folds", "100", "--json"});
+  ASSERT_EQ(done.code, 0) << done.out << done.err;
+  const json document = done.json();
+  ASSERT_EQ(document["kernels"].size(), 7U);
+  const costmodel::RankingQuality analytical = quality_of(document, "analytical");
+  const costmodel::RankingQuality compiled = quality_of(document, "analytical, compiled");
+  const costmodel::RankingQuality learned = quality_of(document, "learned");
+  const costmodel::RankingQuality combined = quality_of(document, "combined");
+  EXPECT_EQ(analytical.candidates, 66) << "today's explorer finds every recorded schedule";
+  EXPECT_LT(analytical.regret[0], 0.02);
+  EXPECT_LE(compiled.regret[0], analytical.regret[0]) << "else machine code is no gain, and the default is wrong";
+  EXPECT_TRUE(tuning::WorkshopOptions().machine_code);
+  EXPECT_GE(learned.regret[0], combined.regret[0]) << "else daemons train the wrong kind";
+  bool changed = false;
+  for (const json& kernel : document["kernels"]) {
+    for (const json& each : kernel["candidates"]) changed |= each["analytical"] != each["analytical, compiled"];
+  }
+  EXPECT_TRUE(changed) << "the estimates are those of compiled kernels";
+}
+
+TEST(CostModelRank, SaysByKindWhatNeedsNoCompiler) {
+  const Outcome done = stitch({"cost-model", "rank", "--recording", h100, "--without-code", "--folds", "2"});
+  ASSERT_EQ(done.code, 0) << done.out << done.err;
+  for (const char* kind : {"row reduction", "several phases", "streaming"}) EXPECT_THAT(done.out, HasSubstr(kind));
+  EXPECT_THAT(done.out, testing::Not(HasSubstr("compiled")));
+  EXPECT_THAT(done.out, HasSubstr("combined"));
+  const json none =
+      stitch({"cost-model", "rank", "--recording", h100, "--without-code", "--folds", "0", "--json"}).json();
+  const json& first = none["kernels"][0]["candidates"][0];
+  EXPECT_TRUE(first.contains("analytical"));
+  EXPECT_FALSE(first.contains("analytical, compiled"));
+  EXPECT_FALSE(first.contains("combined")) << "nothing is held out: no evidence";
+}
+
+TEST_F(CostModelEmulated, CountsAreNoEvidenceOfRanking) {
+  const Outcome done = stitch({"cost-model", "rank", "--recording", recording(), "--without-code"});
+  EXPECT_EQ(done.code, 3);
+  EXPECT_THAT(done.err, HasSubstr("no times"));
+}
+
 TEST_F(CostModelEmulated, WhatIsMissingIsSaid) {
   EXPECT_EQ(stitch({"cost-model"}).code, 2);
   EXPECT_EQ(stitch({"cost-model", "list"}).code, 2);
   EXPECT_EQ(stitch({"cost-model", "train", "--kind", "oracle"}).code, 2);
+  EXPECT_EQ(stitch({"cost-model", "rank"}).code, 2);
   EXPECT_EQ(stitch({"cost-model", "train"}).code, 3);
   EXPECT_EQ(stitch({"cost-model", "report"}).code, 3);
   EXPECT_EQ(stitch({"cost-model", "list", "--db", folder->at("absent.db")}).code, 3);

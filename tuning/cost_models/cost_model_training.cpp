@@ -167,18 +167,14 @@ Result<int> CostModelTrainer::train_if_due(const std::stop_token& stop) {
   STITCH_ASSIGN(const costmodel::TrainingSet set, samples_of_store(store_, device_, options_.most_samples));
   looked_at_ = now;
   if (set.samples.size() < options_.least_samples) return 0;
-  int stored = 0;
-  for (const Kind kind : {Kind::learned, Kind::combined}) {
-    if (stop.stop_requested()) return make_error(ErrorKind::cancelled, "stopped before a cost model was trained");
-    costmodel::TrainingOptions options = options_.training;
-    options.kind = kind;
-    const auto trained = train_and_store(store_, set, options, clock_, "trained on the measurements of this store");
-    // No kernel has two candidates: there is nothing to order yet.
-    if (!trained && trained.error().kind == ErrorKind::invalid_argument) return stored;
-    if (!trained) return trained.error();
-    ++stored;
-  }
-  return stored;
+  if (stop.stop_requested()) return make_error(ErrorKind::cancelled, "stopped before a cost model was trained");
+  costmodel::TrainingOptions options = options_.training;
+  options.kind = Kind::combined;
+  const auto trained = train_and_store(store_, set, options, clock_, "trained on the measurements of this store");
+  // No kernel has two candidates: there is nothing to order yet.
+  if (!trained && trained.error().kind == ErrorKind::invalid_argument) return 0;
+  if (!trained) return trained.error();
+  return 1;
 }
 
 }  // namespace stitch::tuning

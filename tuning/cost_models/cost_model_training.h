@@ -76,8 +76,9 @@ class CostModelTrainer {
   /// Whether measurements have grown enough since the last training, by count alone. Errors: those of the store.
   Result<bool> is_due() const;
 
-  /// Trains a learned and a combined model if it is due; returns how many models were stored. Too few samples are no
-  /// error. Errors: cancelled (between two models), those of the store and of training.
+  /// Trains a combined model if it is due; returns how many models were stored. Learned ones have not ranked better
+  /// (bench/results/ranking.md). Too few samples are no error. Errors: cancelled (before it), those of the store and of
+  /// training.
   Result<int> train_if_due(const std::stop_token& stop);
 
  private:

@@ -4,14 +4,12 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <unordered_map>
 
 #include "base/device_class.h"
 #include "costmodel/analytical.h"
 #include "graph/canonical.h"
 #include "graph/codec/codec.h"
 #include "kernel/program/schedule_hash.h"
-#include "tuning/kernels/kernel_space.h"
 
 namespace stitch::tuning {
 namespace {
@@ -102,23 +100,6 @@ Result<std::map<std::string, TrainingSet>> gather(const db::Store& store, std::s
   return sets;
 }
 
-/// A kernel of a recording, read: its graph, and what each schedule's program is.
-struct RereadKernel {
-  KernelSpace space;
-  std::unordered_map<Hash128, const search::StitchCandidate*> by_schedule;
-};
-
-Result<RereadKernel> enumerate(const profiler::RecordedKernel& kernel, const graph::Graph& graph,
-                               const search::Scorer& scorer) {
-  RereadKernel reread;
-  KernelSpaceOptions options;
-  options.candidates = std::max(options.candidates, static_cast<int>(kernel.wanted));
-  STITCH_ASSIGN(reread.space, kernel_space(graph, kernel.key, scorer, options));
-  for (const search::StitchCandidate& candidate : reread.space.kernel->candidates)
-    reread.by_schedule[kernel::schedule_hash(candidate.schedule)] = &candidate;
-  return reread;
-}
-
 /// No feature is negative: −1 stands for what is missing.
 std::vector<float> row_of_record(const std::vector<double>& features) {
   std::vector<float> row;
@@ -198,6 +179,18 @@ Result<TrainingSet> samples_of_store(const db::Store& store, std::string_view de
   return std::move(set);
 }
 
+Result<RereadKernel> reread_kernel(const profiler::RecordedKernel& kernel, const graph::Graph& graph,
+                                   const search::Scorer& scorer) {
+  RereadKernel reread;
+  KernelSpaceOptions options;
+  options.candidates = std::max(options.candidates, static_cast<int>(kernel.wanted));
+  STITCH_ASSIGN(reread.space, kernel_space(graph, kernel.key, scorer, options));
+  const auto& candidates = reread.space.kernel->candidates;
+  for (int place = 0; place < std::ssize(candidates); ++place)
+    reread.by_schedule[kernel::schedule_hash(candidates[place].schedule)] = place;
+  return reread;
+}
+
 Result<TrainingSet> samples_of_recording(const profiler::Recording& recording) {
   STITCH_ASSIGN(const DeviceClass planned, find_device_class(recording.target));
   const DeviceSpec& device = planned.spec;
@@ -219,12 +212,12 @@ Result<TrainingSet> samples_of_recording(const profiler::Recording& recording) {
         sample.features = row_of_record(candidate.features);
       } else {
         if (!reread) {
-          STITCH_ASSIGN(reread, enumerate(kernel, *graph, scorer));
+          STITCH_ASSIGN(reread, reread_kernel(kernel, *graph, scorer));
         }
         const auto found = reread->by_schedule.find(candidate.schedule);
         if (found == reread->by_schedule.end()) continue;  // an explorer of another version found it
         const CompiledFacts compiled = compiled_of(candidate);
-        CandidateRow row = candidate_row(reread->space.kernel->graph, *found->second, device,
+        CandidateRow row = candidate_row(reread->space.kernel->graph, reread->candidate(found->second), device,
                                          candidate.registers > 0 ? &compiled : nullptr);
         sample.analytical_us = row.analytical_us;
         sample.features = std::move(row.features);
@@ -250,12 +243,13 @@ Result<std::vector<costmodel::FitSample>> fit_samples_of(const profiler::Recordi
   std::vector<costmodel::FitSample> samples;
   for (const profiler::RecordedKernel& kernel : recording.kernels) {
     STITCH_ASSIGN(const graph::Graph graph, graph::decode(kernel.graph, graph::Encoding::cbor));
-    STITCH_ASSIGN(const RereadKernel reread, enumerate(kernel, graph, scorer));
+    STITCH_ASSIGN(const RereadKernel reread, reread_kernel(kernel, graph, scorer));
     for (const profiler::RecordedCandidate& candidate : kernel.candidates) {
       const auto found = reread.by_schedule.find(candidate.schedule);
       if (candidate.failure || candidate.median <= 0 || found == reread.by_schedule.end()) continue;
-      samples.push_back({costmodel::kernel_quantities(reread.space.kernel->graph, found->second->program, device),
-                         candidate.median, kernel.key});
+      samples.push_back(
+          {costmodel::kernel_quantities(reread.space.kernel->graph, reread.candidate(found->second).program, device),
+           candidate.median, kernel.key});
     }
   }
   return samples;

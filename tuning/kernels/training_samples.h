@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "base/result.h"
@@ -15,6 +16,8 @@
 #include "db/store.h"
 #include "profiler/measure/recording.h"
 #include "search/schedule/kernel_cache.h"
+#include "search/schedule/scorer.h"
+#include "tuning/kernels/kernel_space.h"
 
 // Where the cost models' training samples come from: candidates with measurements in a store, and recordings.
 namespace stitch::tuning {
@@ -57,6 +60,18 @@ Result<costmodel::TrainingSet> samples_of_store(const db::Store& store, std::str
 /// The same of every entry of the device table that anything was measured for, by its name; `most` of all together.
 Result<std::map<std::string, costmodel::TrainingSet>> samples_by_device(const db::Store& store,
                                                                         std::size_t most = 100'000);
+
+/// A recorded kernel's candidates, enumerated anew.
+struct RereadKernel {
+  KernelSpace space;
+  std::unordered_map<Hash128, int> by_schedule;  ///< places among its candidates, by kernel::schedule_hash
+
+  [[nodiscard]] const search::StitchCandidate& candidate(int place) const { return space.kernel->candidates[place]; }
+};
+/// Schedules that an explorer of another version found may be missing. `graph`: the kernel's, decoded. Errors: those of
+/// kernel_space.
+Result<RereadKernel> reread_kernel(const profiler::RecordedKernel& kernel, const graph::Graph& graph,
+                                   const search::Scorer& scorer);
 
 /// All candidates of a recording, those that failed included; the unit is the recording's. Rows are the recorded ones,
 /// or, where those are of other features, counted anew from the kernels' graphs. Errors: not_found (its target is not
