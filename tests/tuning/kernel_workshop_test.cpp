@@ -358,7 +358,7 @@ class WorkshopSpillsEmulated : public KernelWorkshopEmulated {
     options_.compiled_candidates = 2;
     // Rows of which each thread of a block holds many elements, several to a block: a loop around them.
     graph::Builder b;
-    const graph::Dims dims = {4096, 4096};
+    const graph::Dims dims = {2048, 2048};
     const graph::Value x = b.parameter(graph::DType::f32, dims), y = b.parameter(graph::DType::f32, dims);
     const graph::Value product = b.binary(graph::Op::multiply, x, y);
     const graph::Value sum = b.reduce(graph::ReduceKind::sum, product, {1});
