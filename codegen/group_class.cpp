@@ -5,6 +5,7 @@
 
 #include "codegen/group_emitter.h"
 #include "codegen/kernel_text.h"
+#include "kernel/program/private_table.h"
 
 namespace stitch::codegen {
 namespace {
@@ -39,7 +40,8 @@ bool can_vary_extent(const GroupProgram& group) {
                              [](const kernel::Anchor& a) { return a.kind == kernel::Anchor::Kind::store; });
 }
 
-GroupFrame frame_of(const KernelProgram& program, std::size_t phase, const GroupProgram& group) {
+GroupFrame frame_of(const graph::Graph& graph, const KernelProgram& program, std::size_t phase,
+                    const GroupProgram& group) {
   GroupFrame frame;
   frame.shared_exchange = program.held_bytes();
   frame.shared_retained = kernel::resident_offset(program);
@@ -48,6 +50,7 @@ GroupFrame frame_of(const KernelProgram& program, std::size_t phase, const Group
   frame.only_group = program.phases.size() == 1 && program.phases[0].groups.size() == 1;
   // Of a loop over tiles the wait stands before it.
   frame.awaits = frame.only_group && !program.is_looped(phase);
+  frame.private_table = kernel::private_table(graph, program, phase).has_value();
   frame.backwards = program.phases[phase].backwards;
   frame.passing = program.phases[phase].passing.buffers;
   frame.runtime_extent = program.phases[phase].groups.size() > 1 && can_vary_extent(group);
@@ -76,7 +79,7 @@ std::vector<GroupClass> classify(const graph::Graph& graph, const KernelProgram&
   std::vector<GroupClass> classes;
   std::map<std::string, std::size_t> by_text;
   for (const GroupProgram& group : program.phases[phase].groups) {
-    GroupFrame frame = frame_of(program, phase, group);
+    GroupFrame frame = frame_of(graph, program, phase, group);
     frame.overlapping = overlapping;
     GroupEmitter emitter(graph, group, program.schedule, frame);
     const std::string body = emitter.emit();

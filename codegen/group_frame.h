@@ -17,6 +17,7 @@ struct GroupFrame {
   bool after_sync = false;           ///< scratch and outputs may have been written by other blocks of this launch
   bool only_group = false;           ///< nothing of the kernel but this group's code uses shared memory
   bool awaits = false;               ///< the group's code waits for the launch before (codegen/device/launch.cuh)
+  bool private_table = false;        ///< updates are combined into the block's own table (program/private_table.h)
   bool backwards = false;            ///< interleaved axes are walked from their ends
   std::span<const kernel::Buffer> passing;      ///< PhaseProgram::passing: stored past the caches
   std::span<const kernel::Buffer> overlapping;  ///< inputs and outputs that may lie in one place (in_place_pairs)

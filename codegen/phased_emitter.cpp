@@ -7,6 +7,7 @@
 #include "codegen/group_class.h"
 #include "codegen/kernel_text.h"
 #include "codegen/spelling.h"
+#include "kernel/program/private_table.h"
 
 namespace stitch::codegen {
 namespace {
@@ -222,6 +223,8 @@ class PhasedEmitter {
     const bool alone = program_.runs_alone(phase), looped = program_.is_looped(phase);
     const std::int64_t tiles = program_.phases[phase].tiles;
     const int depth = out_.depth();
+    const std::optional<kernel::PrivateTable> table = kernel::private_table(graph_, program_, phase);
+    if (table) emit_private_table(*table, phase);
     if (alone && tiles == 1) {
       out_.open();
       out_.line("const int tile = 0;");
@@ -236,17 +239,34 @@ class PhasedEmitter {
       const std::int64_t last = first + group.tiles();
       const bool only = phases_[phase].size() == 1 && (looped || alone || tiles >= program_.clusters());
       if (!only) out_.open("{}if (tile < {})", otherwise, last);
-      emit_call(phase, c, first);
+      emit_call(phase, c, first, table);
       if (!only) out_.close();
       otherwise = "else ";
       first = last;
     }
     if (looped) emit_tile_end(phase);
     out_.close(out_.depth() - depth);
+    if (table) emit_private_end(*table, phase);
+  }
+
+  [[nodiscard]] static std::string table_name(std::size_t phase) { return fmt::format("table_{}", phase); }
+
+  void emit_private_table(const kernel::PrivateTable& table, std::size_t phase) {
+    out_.line("// a table of the block's own, which its tiles are combined into");
+    out_.line("__shared__ __align__(16) {} {}[{}];", storage_type(table.dtype), table_name(phase), table.elements);
+    out_.line("clear_privately<{}, {}>({});", combiner(table.combiner), table.elements, table_name(phase));
+    out_.line("__syncthreads();");
+  }
+
+  void emit_private_end(const kernel::PrivateTable& table, std::size_t phase) {
+    out_.line("__syncthreads();");
+    out_.line("combine_table<{}, {}>({}, {});", combiner(table.combiner), table.elements, whole_table_,
+              table_name(phase));
   }
 
   /// Calls a class's function for the member that owns `tile`, which counts from `first` in this class.
-  void emit_call(std::size_t phase, std::size_t number, std::int64_t first) {
+  void emit_call(std::size_t phase, std::size_t number, std::int64_t first,
+                 const std::optional<kernel::PrivateTable>& table) {
     const GroupClass& group = phases_[phase][number];
     std::string tile = first == 0 ? "tile" : fmt::format("tile - {}", first);
     emit_row_search(group, tile);
@@ -257,6 +277,12 @@ class PhasedEmitter {
         case Word::Kind::pointer: {
           const GroupPointers::Pointer& pointer = group.parameters[row[w].parameter];
           const bool constant = pointer.buffer.kind == Buffer::Kind::input;
+          if (table && pointer.buffer == table->buffer) {
+            arguments += table_name(phase) + ", ";
+            whole_table_ = fmt::format("reinterpret_cast<{}*>(table.words[{}] + none)", storage_type(pointer.dtype),
+                                       kernel_.arguments.size() + w);
+            break;
+          }
           arguments += fmt::format("reinterpret_cast<{}{}*>(row[{}] + none), ", constant ? "const " : "",
                                    storage_type(pointer.dtype), w);
           break;
@@ -310,7 +336,8 @@ class PhasedEmitter {
   std::vector<Buffer> overlapping_;  ///< GroupFrame::overlapping
   std::vector<std::vector<GroupClass>> phases_;
   std::optional<Buffer> counters_;
-  std::string gate_;  ///< counter of the gate that is closed
+  std::string whole_table_;  ///< of the last phase with a private table: the pointer to what all blocks combine into
+  std::string gate_;         ///< counter of the gate that is closed
   Writer out_;
 };
 

@@ -97,7 +97,8 @@ void StoreEmitter::emit_run(int anchor) {
     const std::string places = fmt::format("{0}{2}, result_{1}{2}", to, anchor, offset_text(at));
     if (it.kind == Anchor::Kind::atomic) {
       const auto& scatter = scope_.graph.node(it.node).as<graph::ScatterAttributes>();
-      out_.line("combine_atomically<{}, {}>({});", combiner(scatter.combiner), width, places);
+      out_.line("combine_{}<{}, {}>({});", scope_.frame.private_table ? "privately" : "atomically",
+                combiner(scatter.combiner), width, places);
     } else if (group_.shift && axes_.vector_tail_by_element()) {
       out_.line("store_part<{}{}>({}, {});", width, how, places, axes_.part_bounds(at));
     } else if (axes_.vector_tail_by_element()) {

@@ -38,6 +38,20 @@ int loads_in(const std::vector<MachineInstruction>& code, const Range& range) {
                        [](const MachineInstruction& one) { return one.is_load(); });
 }
 
+/// Loops without those that wait for other blocks (codegen/device/grid.cuh): the innermost around a pause.
+std::vector<Range> without_waits(const std::vector<MachineInstruction>& code, std::vector<Range> loops) {
+  for (int i = 0; i < std::ssize(code); ++i) {
+    if (code[i].name != "NANOSLEEP") continue;
+    auto wait = loops.end();
+    for (auto loop = loops.begin(); loop != loops.end(); ++loop) {
+      const bool holds = loop->first <= i && i <= loop->last;
+      if (holds && (wait == loops.end() || loop->size() < wait->size())) wait = loop;
+    }
+    if (wait != loops.end()) loops.erase(wait);
+  }
+  return loops;
+}
+
 /// The innermost loop that loads; the largest of several. Without any: the largest innermost loop.
 std::optional<Range> hot_loop(const std::vector<MachineInstruction>& code, const std::vector<Range>& loops) {
   std::optional<Range> best;
@@ -254,7 +268,7 @@ Result<MachineCodeFeatures> code_features(std::vector<MachineInstruction> code, 
   features.loops = loops.size();
   features.awaits = awaits_predecessor(code);
   features.local_loops = local_loops(code, loops);
-  const std::optional<Range> hot = hot_loop(code, loops);
+  const std::optional<Range> hot = hot_loop(code, without_waits(code, loops));
   measure_hot(code, hot.value_or(all), hot.has_value(), latencies, features);
   if (features.loop.loads == 0) {
     // Loads that no loop repeats: unrolled, or before the loops that compute with them.

@@ -1,8 +1,10 @@
 #include "costmodel/store_traffic.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "costmodel/sector_waste.h"
+#include "kernel/program/private_table.h"
 
 namespace stitch::costmodel {
 namespace {
@@ -13,6 +15,15 @@ using kernel::Anchor;
 constexpr double instructions_of_store = 1.5;
 /// An atomic addition is read, combined and written in L2: its bytes pass there twice.
 constexpr double l2_passes_of_atomic = 2;
+/// Slices that L2 is made of, each of which takes one request a cycle (A100's whitepaper: 5,120 bytes a cycle, 64 of a
+/// slice; Hopper alike), and of which a line has one (guess). Indices are taken for evenly spread.
+constexpr double l2_slices = 80;
+constexpr double line_bytes = 128;
+/// Of a warp's addition of 32 floats in shared memory, which tries again until nobody came between: times that bytes
+/// pass, and instructions (guess, by its machine code: load, add, compare and swap, some three turns).
+constexpr double passes_of_slow_atomic = 6, instructions_of_slow_atomic = 15;
+/// The same of integers, of which an SM combines a warp's at once where their places differ (guess: half do).
+constexpr double passes_of_shared_atomic = 2;
 /// Partial sums are f32.
 constexpr int partial_bytes = 4;
 
@@ -63,6 +74,41 @@ int requested_together(const CountedGroup& counted, int number) {
   return vectors ? counted.group.stores[number][0].width : 1;
 }
 
+/// Combining into memory that other blocks combine into: into a table of few lines all go to few slices of L2.
+double l2_bytes_of_atomics(double bytes, double table_bytes) {
+  const double lines = std::max(1.0, table_bytes / line_bytes);
+  return bytes * l2_passes_of_atomic * std::max(1.0, l2_slices / lines);
+}
+
+std::optional<kernel::PrivateTable> private_table(const CountedGroup& counted) {
+  for (std::size_t p = 0; p < counted.kernel.phases.size(); ++p) {
+    if (counted.kernel.phases[p].groups.data() == &counted.group)
+      return kernel::private_table(counted.graph, counted.kernel, p);
+  }
+  return std::nullopt;
+}
+
+/// Into tables in shared memory, which every block adds to device memory once.
+void count_private_table(const CountedGroup& counted, const kernel::PrivateTable& table, GroupFeatures& features) {
+  const AxisSet written = written_axes(counted.group.structure.anchors[0]);
+  const double bytes = stored_bytes(counted, 0), size = graph::byte_size(table.dtype);
+  const auto blocks = static_cast<double>(std::min(counted.group.tiles, counted.kernel.clusters()));
+  const double table_bytes = static_cast<double>(table.bytes());
+  const double requests = counted.warps * counted.per_thread(written);
+  const double flushed = blocks * static_cast<double>(table.elements) / warp_lanes;
+  features.shared_bytes +=
+      bytes * (table.is_native() ? passes_of_shared_atomic : passes_of_slow_atomic) + 2 * blocks * table_bytes;
+  features.instructions += requests * (table.is_native() ? instructions_of_store : instructions_of_slow_atomic) +
+                           2 * flushed * instructions_of_store;
+  features.dram_write_bytes += table_bytes;
+  features.sector_bytes += blocks * table_bytes;
+  features.l2_bytes += l2_bytes_of_atomics(blocks * table_bytes, table_bytes);
+  features.requested_bytes += blocks * table_bytes;
+  features.store_requests += flushed;
+  features.store_lane_bytes += flushed * size;
+  features.barriers += 2;
+}
+
 void count_store(const CountedGroup& counted, int number, GroupFeatures& features) {
   const Anchor& anchor = counted.group.structure.anchors[number];
   const bool lines = anchor.kind == Anchor::Kind::scan || anchor.kind == Anchor::Kind::sort;
@@ -76,6 +122,9 @@ void count_store(const CountedGroup& counted, int number, GroupFeatures& feature
     features.instructions += counted.warps * counted.per_thread(written) * instructions_of_store * copies;
     return;
   }
+  const bool atomic = anchor.kind == Anchor::Kind::atomic;
+  if (const auto table = atomic ? private_table(counted) : std::nullopt)
+    return count_private_table(counted, *table, features);
   const int size = graph::byte_size(anchor.dtype);
   double factor = 1;
   int width = 1;
@@ -84,10 +133,11 @@ void count_store(const CountedGroup& counted, int number, GroupFeatures& feature
     factor = sector_waste(counted, anchor.addresses[0], size, size * width) *
              misaligned_waste(counted, anchor.addresses[0], size, width);
   }
-  if (anchor.kind == Anchor::Kind::atomic) width = requested_together(counted, number);
-  features.dram_write_bytes += bytes;
+  const double table_bytes = counted.graph.node(anchor.node).type().elements() * static_cast<double>(size);
+  if (atomic) width = requested_together(counted, number);
+  features.dram_write_bytes += atomic ? std::min(bytes, table_bytes) : bytes;  // L2 keeps what is met again
   features.sector_bytes += bytes * factor;
-  features.l2_bytes += bytes * (anchor.kind == Anchor::Kind::atomic ? l2_passes_of_atomic : factor);
+  features.l2_bytes += atomic ? l2_bytes_of_atomics(bytes, table_bytes) : bytes * factor;
   features.requested_bytes += bytes;
   width = std::max(1, width);
   const bool scatters = anchor.kind == Anchor::Kind::scatter;

@@ -45,9 +45,9 @@ STITCH_OP(
     erfc, "erfc",
     function(1).spelling("complementary_error({x})").instructions(20, 120).error(8, 2).range(0, 2).never_negative())
 STITCH_OP(sin, "sin",
-          function(1).spelling("sin{f}({x})").instructions(25, 80).error(2, 0.5).defined(-most, most).range(-1, 1))
+          function(1).spelling("sine({x})").instructions(25, 80).error(2, 0.5).defined(-most, most).range(-1, 1))
 STITCH_OP(cos, "cos",
-          function(1).spelling("cos{f}({x})").instructions(25, 80).error(2, 0.5).defined(-most, most).range(-1, 1))
+          function(1).spelling("cosine({x})").instructions(25, 80).error(2, 0.5).defined(-most, most).range(-1, 1))
 STITCH_OP(tan, "tan", function(1).spelling("tan{f}({x})").instructions(40, 100).error(4, 0.5).defined(-most, most))
 STITCH_OP(asin, "asin", function(1).spelling("asin{f}({x})").error(4).defined(-1, 1))
 STITCH_OP(acos, "acos", function(1).spelling("acos{f}({x})").error(4).defined(-1, 1).never_negative())

@@ -85,6 +85,85 @@ __device__ __forceinline__ f32 complementary_error(f32 x) {
 #endif
 __device__ __forceinline__ f64 complementary_error(f64 x) { return erfc(x); }
 
+#ifdef STITCH_EAGER_PRECISION
+__device__ __forceinline__ f32 sine(f32 x) { return sinf(x); }
+__device__ __forceinline__ f32 cosine(f32 x) { return cosf(x); }
+#else
+// sin and cos within 1.5 ulp, in a form of which those of one x share all but the last selections. CUDA's own bring a
+// loop over an array in local memory along wherever they stand, for arguments beyond 105,615; here a function stands
+// once in a kernel for them.
+struct Turn {
+  f32 rest;     ///< within π/4 of a multiple of π/2
+  int quarter;  ///< which one; its lower two bits count
+};
+__device__ __forceinline__ Turn turn_of_near(f32 x) {
+  const f32 shifted = fmaf(x, 0.636619747f, 12582912.f);  // the nearest integer stands in the lower bits
+  const f32 quarters = shifted - 12582912.f;
+  f32 rest = fmaf(quarters, -1.57079601f, x);  // π/2 in three parts
+  rest = fmaf(quarters, -3.13916473e-07f, rest);
+  return {fmaf(quarters, -5.39030253e-15f, rest), __float_as_int(shifted)};
+}
+// Of 2^16 < |x|: the mantissa times those 96 bits of 2/π that are neither whole turns nor below what the result can
+// tell (Payne and Hanek 1983), in fixed point. NaN of infinity.
+__device__ __forceinline__ Turn turn_of_far(f32 x) {
+  const u32 bits = __float_as_uint(x);
+  const int exponent = static_cast<int>(bits >> 23 & 255) - 126;
+  const u32 mantissa = bits << 8 | 0x80000000u;
+  const int word = exponent >> 5;
+  const auto of_word = [word](u32 a, u32 b, u32 c, u32 d, u32 e) {
+    return word == 0 ? a : word == 1 ? b : word == 2 ? c : word == 3 ? d : e;
+  };
+  const u32 a = of_word(0u, 0x28be60dbu, 0x9391054au, 0x7f09d5f4u, 0x7d4d3770u);
+  const u32 b = of_word(0x28be60dbu, 0x9391054au, 0x7f09d5f4u, 0x7d4d3770u, 0x36d8a566u);
+  const u32 c = of_word(0x9391054au, 0x7f09d5f4u, 0x7d4d3770u, 0x36d8a566u, 0x4f10e410u);
+  const u32 d = of_word(0x7f09d5f4u, 0x7d4d3770u, 0x36d8a566u, 0x4f10e410u, 0x7f9458eau);
+  const u32 high = __funnelshift_l(b, a, exponent), middle = __funnelshift_l(c, b, exponent);
+  const u32 low = __funnelshift_l(d, c, exponent);
+  // Of |x|, in 2^-64 turns; then what is left of the nearest quarter, in 2^-64 of one.
+  const u64 turns = (static_cast<u64>(mantissa) * low >> 32) + static_cast<u64>(mantissa) * middle +
+                    (static_cast<u64>(mantissa * high) << 32);
+  const s64 left = static_cast<s64>(turns << 2);
+  const u64 size = static_cast<u64>(left < 0 ? -left : left);
+  const int quarter = static_cast<int>(turns >> 62) + (left < 0 ? 1 : 0);
+  const int zeros = __clzll(static_cast<s64>(size));
+  const u32 radians = __umulhi(static_cast<u32>(size << (zeros & 63) >> 32), 0xc90fdaa2u);  // π/2, in 2^(-31 - zeros)
+  const f32 rest = static_cast<f32>(radians) * __int_as_float((127 - 31 - zeros) << 23);
+  if (fabsf(x) == __int_as_float(0x7f800000)) return {x - x, 0};
+  return {(left < 0) != (x < 0.f) ? -rest : rest, x < 0.f ? -quarter : quarter};
+}
+__device__ __forceinline__ f32 sine_of(Turn turn) {
+  const f32 x = turn.rest, y = x * x;  // minimax polynomials on [-π/4, π/4]
+  f32 sine = fmaf(2.86567956e-6f, y, -1.98559923e-4f);
+  sine = fmaf(sine, y, 8.33338592e-3f);
+  sine = fmaf(sine, y, -1.66666672e-1f);
+  sine = fmaf(sine, fmaf(y, x, 0.f), x);  // -0 of -0
+  f32 cosine = fmaf(2.44677067e-5f, y, -1.38877297e-3f);
+  cosine = fmaf(cosine, y, 4.16666567e-2f);
+  cosine = fmaf(cosine, y, -0.5f);
+  cosine = fmaf(cosine, y, 1.f);
+  const f32 z = (turn.quarter & 1) != 0 ? cosine : sine;
+  return (turn.quarter & 2) != 0 ? -z : z;
+}
+__device__ __noinline__ f32 sine_of_far(f32 x, int quarters) {
+  Turn turn = turn_of_far(x);
+  turn.quarter += quarters;
+  return sine_of(turn);
+}
+// sin(x + quarters π/2). Near and far meet behind their functions: a branch before what sin and cos share would keep
+// the compiler from finding it.
+__device__ __forceinline__ f32 sine_from(f32 x, int quarters) {
+  Turn turn = turn_of_near(x);
+  turn.quarter += quarters;
+  f32 y = sine_of(turn);
+  if (__builtin_expect(fabsf(x) > 105615.f, false)) y = sine_of_far(x, quarters);
+  return y;
+}
+__device__ __forceinline__ f32 sine(f32 x) { return sine_from(x, 0); }
+__device__ __forceinline__ f32 cosine(f32 x) { return sine_from(x, 1); }
+#endif
+__device__ __forceinline__ f64 sine(f64 x) { return sin(x); }
+__device__ __forceinline__ f64 cosine(f64 x) { return cos(x); }
+
 // The neighbour of x in T on y's side: a step of T's bits, which grow with the magnitude. Of the small types, whose
 // values are held in f32, in the type itself.
 template <class T>

@@ -20,6 +20,11 @@ struct Sum {
   __device__ static __forceinline__ s64 combine(s64 x, s64 y) {
     return static_cast<s64>(static_cast<u64>(x) + static_cast<u64>(y));
   }
+  // What changes nothing.
+  template <class T>
+  __device__ static __forceinline__ T identity() {
+    return T(0);
+  }
   // Into memory that other blocks combine into too: sums of floats depend on who comes first.
   template <class T>
   __device__ static __forceinline__ void combine_atomically(T* to, T x) {
@@ -63,6 +68,15 @@ struct Extreme {
   template <class T>
   __device__ static __forceinline__ T filled(T x) {
     return x;
+  }
+  template <class T>
+  __device__ static __forceinline__ T identity() {
+    if constexpr (T(0.5) != T(0)) {
+      return T(greatest ? -__int_as_float(0x7f800000) : __int_as_float(0x7f800000));
+    } else {
+      const T lowest = T(-1) < T(0) ? T(1ull << (sizeof(T) * 8 - 1)) : T(0);
+      return greatest ? lowest : T(~lowest);
+    }
   }
   __device__ static __forceinline__ f32 filled(f32 x) {
     return x != x ? __int_as_float(greatest ? 0x7fffffff : -1) : x;
@@ -134,6 +148,37 @@ __device__ __forceinline__ void combine_atomically(T* to, const T* values) {
 #endif
 #pragma unroll
   for (int i = 0; i < count; ++i) Op::combine_atomically(to + i, values[i]);
+}
+
+// The same into the block's own table in shared memory, which takes single elements, and that table's begin and end
+// (kernel/program/private_table.h). Between these three the caller has barriers.
+template <class Op, int count, class T>
+__device__ __forceinline__ void combine_privately(T* to, const T* values) {
+#pragma unroll
+  for (int i = 0; i < count; ++i) Op::combine_atomically(to + i, values[i]);
+}
+template <class Op, int elements, class T>
+__device__ __forceinline__ void clear_privately(T* table) {
+  for (int i = static_cast<int>(threadIdx.x); i < elements; i += static_cast<int>(blockDim.x))
+    table[i] = Op::template identity<T>();
+}
+// Blocks begin at different places, so that they do not all meet at the first; what none of a block's updates went to
+// is left out.
+template <class Op, int elements, class T>
+__device__ __forceinline__ void combine_table(T* to, const T* table) {
+  constexpr int width = elements % 4 == 0 ? 4 : 1;
+  const int start = static_cast<int>(blockIdx.x * 32u % (elements / width));
+  for (int i = static_cast<int>(threadIdx.x); i < elements / width; i += static_cast<int>(blockDim.x)) {
+    const int place = (i + start < elements / width ? i + start : i + start - elements / width) * width;
+    T values[width];
+    bool any = false;
+#pragma unroll
+    for (int v = 0; v < width; ++v) {
+      values[v] = table[place + v];
+      any = any || values[v] != Op::template identity<T>();
+    }
+    if (any) combine_atomically<Op, width>(to + place, values);
+  }
 }
 
 // A value and where it was found. NaN is the most extreme; among equals the first (or last) position wins.

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <numbers>
 
 #include "base/random.h"
 #include "tests/codegen/kernel_run.h"
@@ -104,6 +105,32 @@ INSTANTIATE_TEST_SUITE_P(Shapes, VarianceEmulated,
                                          Statistics{"all", {100, 100}, {0, 1}},
                                          Statistics{"channels", {20, 6, 60}, {0, 2}}),
                          [](const auto& each) { return each.param.name; });
+
+// Near and far, of both signs, at the quarters' ends and where no part of a turn is left in an f32.
+TEST(NumericsEmulated, SineAndCosineAreRightWithoutLocalMemory) {
+  Random random(3);
+  std::vector<double> angles = {0.0, -0.0, 1e-30, 105615, 105616, -105616, 3.0e38, -3.4028234663852886e38, 16367173};
+  for (int quarter = 1; quarter < 200; ++quarter) angles.push_back(quarter * std::numbers::pi / 2);
+  while (angles.size() < 4096) angles.push_back((random.uniform() - 0.5) * std::exp2(random.below(129)));
+  for (double& angle : angles) angle = static_cast<float>(angle);
+  Builder b;
+  const Value x = b.parameter(DType::f32, {static_cast<std::int64_t>(angles.size())});
+  const KernelCase each = make_case(b.finish({b.unary(Op::sin, x), b.unary(Op::cos, x)}));
+  const KernelOutcome outcome = run(each, {bytes_of(DType::f32, angles)});
+  for (std::size_t i = 0; i < angles.size(); ++i) {
+    for (const int result : {0, 1}) {
+      const double want = result == 0 ? std::sin(angles[i]) : std::cos(angles[i]);
+      const double ulp = std::exp2(std::ilogb(static_cast<float>(want)) - 23);
+      EXPECT_NEAR(element(outcome, result, DType::f32, i), want, 1.51 * ulp) << result << " of " << angles[i];
+    }
+  }
+  EXPECT_TRUE(std::signbit(element(outcome, 0, DType::f32, 1)));
+  EXPECT_EQ(outcome.counters.local_load_lanes, 0U);
+  for (const double infinite : {INFINITY, -INFINITY, NAN}) {
+    const KernelOutcome nothing = run(each, {bytes_of(DType::f32, std::vector<double>(angles.size(), infinite))});
+    EXPECT_TRUE(std::isnan(element(nothing, 0, DType::f32, 0)) && std::isnan(element(nothing, 1, DType::f32, 0)));
+  }
+}
 
 // A value that the kernel reads again is also a result: it must reach memory, whole, once.
 TEST(NumericsEmulated, AValueUsedInsideAndOutsideIsStored) {

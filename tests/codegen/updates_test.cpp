@@ -10,6 +10,7 @@
 
 #include "base/random.h"
 #include "graph/builder.h"
+#include "kernel/program/private_table.h"
 #include "tests/codegen/kernel_run.h"
 
 namespace stitch::codegen::test {
@@ -114,6 +115,81 @@ INSTANTIATE_TEST_SUITE_P(Types, AtomicsEmulated,
                          [](const auto& row) {
                            return fmt::format("{}_{}", to_string(row.param.dtype), to_string(row.param.combiner));
                          });
+
+struct PrivateRow {
+  DType dtype;
+  ReduceKind combiner;
+  std::int64_t rows, columns;
+};
+
+bool has_private_table(const graph::Graph& graph, const kernel::KernelProgram& program) {
+  for (std::size_t p = 0; p < program.phases.size(); ++p) {
+    if (kernel::private_table(graph, program, p)) return true;
+  }
+  return false;
+}
+
+class PrivateTablesEmulated : public testing::TestWithParam<PrivateRow> {};
+
+/// Into tables so small that each block has one of its own; indices repeat, and some lie outside.
+TEST_P(PrivateTablesEmulated, HaveEveryUpdateOnce) {
+  const auto& [dtype, combiner, rows, columns] = GetParam();
+  const Result<graph::Graph> graph = scattered(dtype, combiner, rows, 6000, columns);
+  ASSERT_TRUE(graph) << graph.error().message;
+  for (const bool looped : {false, true}) {  // whether a block combines several tiles into its table
+    const auto wish = [&](const kernel::KernelProgram& program) {
+      return has_private_table(*graph, program) && program.is_looped(1) == looped && program.phases[1].tiles >= 8;
+    };
+    const search::StitchOptions all = {.keep = 1000};
+    DeviceSpec device = *find_device("h100");
+    if (looped) device.sm_count = 1;
+    const KernelCase each = make_case(graph, wish, all, profiler::test::GridScorer(device));
+    EXPECT_NE(each.kernel.source.find("combine_table<"), std::string::npos);
+    expect_right(each, inputs_of(each, rows));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Types, PrivateTablesEmulated,
+    testing::Values(PrivateRow{DType::f32, ReduceKind::sum, 9, 3}, PrivateRow{DType::f32, ReduceKind::sum, 8, 8},
+                    PrivateRow{DType::bf16, ReduceKind::sum, 8, 4}, PrivateRow{DType::f16, ReduceKind::sum, 5, 1},
+                    PrivateRow{DType::s32, ReduceKind::sum, 50, 1}, PrivateRow{DType::u32, ReduceKind::sum, 7, 4},
+                    PrivateRow{DType::s32, ReduceKind::max, 9, 3}, PrivateRow{DType::u32, ReduceKind::min, 8, 4},
+                    PrivateRow{DType::f32, ReduceKind::max, 8, 8}, PrivateRow{DType::f32, ReduceKind::min, 9, 3}),
+    [](const auto& row) {
+      return fmt::format("{}_{}_{}x{}", to_string(row.param.dtype), to_string(row.param.combiner), row.param.rows,
+                         row.param.columns);
+    });
+
+TEST(PrivateTableEmulated, KeepsNaNsInfinitiesAndElementsWithoutUpdates) {
+  for (const ReduceKind combiner : {ReduceKind::sum, ReduceKind::max, ReduceKind::min}) {
+    const Result<graph::Graph> graph = scattered(DType::f32, combiner, 8, 4096, 2);
+    const KernelCase each =
+        make_case(graph, [&](const kernel::KernelProgram& program) { return has_private_table(*graph, program); });
+    std::vector<double> places(4096), values(8192);
+    for (int i = 0; i < 4096; ++i) places[i] = i % 5;  // rows 5 to 7 get none
+    for (int i = 0; i < 4096; ++i) values[2 * i] = values[2 * i + 1] = i % 5 == 4 ? -1000 : 0.25;
+    values[2 * 100] = NAN;
+    values[2 * 101] = INFINITY;
+    values[2 * 102] = -INFINITY;
+    expect_right(each, {bytes_of(DType::s32, places), bytes_of(DType::f32, values)});
+  }
+}
+
+/// Where nothing is gained there is none: many elements, few updates for each of them, floats over all of L2.
+TEST(PrivateTableEmulated, IsForSmallTablesWithManyUpdates) {
+  const auto any_private = [](Result<graph::Graph> graph) {
+    const auto found = search::explore_space(*graph, profiler::test::GridScorer(), {.keep = 1000});
+    return std::ranges::any_of(found->candidates, [&](const search::StitchCandidate& candidate) {
+      return has_private_table(*graph, candidate.program);
+    });
+  };
+  EXPECT_TRUE(any_private(scattered(DType::s32, ReduceKind::sum, 1000, 400000, 1)));
+  EXPECT_FALSE(any_private(scattered(DType::s32, ReduceKind::sum, 20000, 400000, 1)));
+  EXPECT_FALSE(any_private(scattered(DType::s32, ReduceKind::sum, 1000, 3000, 1)));
+  EXPECT_FALSE(any_private(scattered(DType::f32, ReduceKind::sum, 100, 100000, 16)));
+  EXPECT_TRUE(any_private(scattered(DType::f32, ReduceKind::max, 100, 100000, 16)));
+}
 
 struct VectorRow {
   DType dtype;

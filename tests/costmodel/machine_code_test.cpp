@@ -158,6 +158,21 @@ TEST(MachineCode, TheHotLoopIsTheInnermostThatLoads) {
   EXPECT_EQ(code->load_widths[0], 1);
 }
 
+TEST(MachineCode, ALoopThatWaitsForOtherBlocksIsNotHot) {
+  const std::string wait = ".L_x_0:\n" + line(0, "LDG.E.STRONG.GPU R2, desc[UR4][R2.64]", 2, 0) +
+                           line(16, "NANOSLEEP R3", 2, 7, 1) + line(32, "@P0 BRA `(.L_x_0)", 5);
+  const auto alone = parse_machine_code(wait + line(48, "LDG.E.128 R4, desc[UR4][R2.64]", 2, 0) + line(64, "EXIT", 5));
+  ASSERT_TRUE(alone) << alone.error().message;
+  EXPECT_FALSE(alone->loop.loop);
+  EXPECT_EQ(alone->loop.load_bytes, 20);
+  EXPECT_EQ(alone->loops, 1);
+  const auto besides = parse_machine_code(wait + ".L_x_1:\n" + line(48, "LDG.E.128 R4, desc[UR4][R2.64]", 2, 0) +
+                                          line(64, "@P0 BRA `(.L_x_1)", 5) + line(80, "EXIT", 5));
+  ASSERT_TRUE(besides) << besides.error().message;
+  EXPECT_TRUE(besides->loop.loop);
+  EXPECT_EQ(besides->loop.load_bytes, 16);
+}
+
 TEST(MachineCode, ABranchIntoTheMiddleIsRefused) {
   const std::string listing = line(0, "FADD R1, R0, R0", 4) + line(16, "EXIT", 5);
   stitch::test::ListingReader read(listing);

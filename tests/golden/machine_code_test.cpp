@@ -1,13 +1,18 @@
 // Our decoder of machine code beside nvdisasm's listing, over all golden kernels as tuning compiles them.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <regex>
+#include <vector>
 
 #include "base/file.h"
 #include "codegen/compile/compiler.h"
 #include "codegen/compile/disassembler.h"
 #include "costmodel/cubin_kernel.h"
+#include "costmodel/ranking_quality.h"
 #include "tests/costmodel/listing.h"
 #include "tuning/kernels/built_kernel.h"
 
@@ -77,6 +82,57 @@ TEST_P(AwaitingGolden, MemoryIsTouchedBehindTheWait) {
     EXPECT_EQ(compiled->ptx.find("griddepcontrol") != std::string::npos, waits) << entry.path();
   }
   EXPECT_GT(looked_at, 15);
+}
+
+/// Neither spilled registers nor arrays that ptxas could not keep in registers: in a loop each access
+/// is one to L1, of every thread, as often as it turns.
+TEST(LocalMemoryGolden, NoLoopAccessesIt) {
+  const auto compiler = codegen::NvrtcCompiler::create();
+  if (!compiler) GTEST_SKIP() << compiler.error().message;
+  RealFileSystem files;
+  int looked_at = 0;
+  for (const auto& entry : fs::directory_iterator(golden_sources)) {
+    const auto source = files.read(entry.path() / "kernel.cu");
+    ASSERT_TRUE(source) << source.error().message;
+    const auto compiled = (*compiler)->compile(tuning::compile_request(*source, "sm_90a"));
+    ASSERT_TRUE(compiled) << entry.path() << ": " << compiled.error().message;
+    for (const auto& kernel : compiled->entries) {
+      const auto code = costmodel::read_machine_code(compiled->cubin, kernel.entry);
+      ASSERT_TRUE(code) << entry.path() << ": " << code.error().message;
+      EXPECT_TRUE(code->local_loops.empty()) << entry.path() << ": " << code->local_accesses << " accesses";
+      ++looked_at;
+    }
+  }
+  EXPECT_GT(looked_at, 25);
+}
+
+/// Registers as planned beside those of ptxas, as the golden files have both. ptxas takes more where the bound of the
+/// launch leaves it room to unroll loops over what is kept in shared memory (embedding_norm, cross_entropy_32000), and
+/// the least that is planned for a group is more than a kernel that hardly does anything takes.
+TEST(RegistersGolden, EstimatesAreNearPtxas) {
+  RealFileSystem files;
+  std::vector<double> taken, estimated;
+  const auto numbers = [](const std::string& text, const char* pattern, std::vector<double>& found) {
+    const std::regex expression(pattern);
+    for (std::sregex_iterator it(text.begin(), text.end(), expression), end; it != end; ++it)
+      found.push_back(std::stod((*it)[1]));
+  };
+  for (const auto& entry : fs::directory_iterator(golden_sources)) {
+    const auto counts = files.read(entry.path() / "counts.txt"), plan = files.read(entry.path() / "explanation.txt");
+    ASSERT_TRUE(counts && plan) << entry.path();
+    numbers(*counts, "([0-9]+) registers, [0-9]+ bytes of static", taken);
+    numbers(*plan, "([0-9]+) registers \\(estimate\\)", estimated);
+    ASSERT_EQ(taken.size(), estimated.size()) << entry.path();
+  }
+  ASSERT_GT(taken.size(), 25U);
+  double logarithms = 0;
+  for (std::size_t i = 0; i < taken.size(); ++i) logarithms += std::log(estimated[i] / taken[i]);
+  const double ratio = std::exp(logarithms / static_cast<double>(taken.size()));
+  const double correlation = costmodel::spearman(taken, estimated);
+  fmt::print("{} kernels: estimate / ptxas {:.2f} in the geometric mean, rank correlation {:.2f}\n", taken.size(),
+             ratio, correlation);
+  EXPECT_NEAR(ratio, 1, 0.1);
+  EXPECT_GT(correlation, 0.7);
 }
 
 INSTANTIATE_TEST_SUITE_P(Architectures, AwaitingGolden,

@@ -36,7 +36,14 @@ class AlteredCompiler final : public codegen::Compiler {
       const std::lock_guard lock(mutex_);
       ++compiled_[request.source];
     }
-    Result<codegen::CompiledKernel> kernel = remembered(request);
+    codegen::CompileRequest asked = request;
+    // A few registers: ptxas does as it is told, whatever bound the source has.
+    const std::string unbounded = std::regex_replace(request.source, std::regex("__launch_bounds__[(][^)]*[)]"), "");
+    if (starved.contains(unbounded)) {
+      asked.source = unbounded;
+      asked.options.push_back(fmt::format("--maxrregcount={}", registers));
+    }
+    Result<codegen::CompiledKernel> kernel = remembered(asked);
     if (kernel && alter) {
       if (const Status altered = alter(request.source, kernel->resources); !altered) return altered.error();
     }
@@ -51,22 +58,24 @@ class AlteredCompiler final : public codegen::Compiler {
     return counts;
   }
 
+  std::set<std::string> starved;  ///< sources, without bounds, that get so many registers
+  int registers = 0;
   /// Changes what is reported of a source, or refuses it.
   std::function<Status(const std::string& source, codegen::ResourceUsage& used)> alter;
 
  private:
   static Result<codegen::CompiledKernel> remembered(const codegen::CompileRequest& request) {
     static std::mutex mutex;
-    static std::map<std::string, Result<codegen::CompiledKernel>> known;
+    static std::map<std::pair<std::string, std::vector<std::string>>, Result<codegen::CompiledKernel>> known;
     static const auto nvrtc = codegen::NvrtcCompiler::create();
     if (!nvrtc) return nvrtc.error();
     {
       const std::lock_guard lock(mutex);
-      if (const auto found = known.find(request.source); found != known.end()) return found->second;
+      if (const auto found = known.find({request.source, request.options}); found != known.end()) return found->second;
     }
     auto kernel = (*nvrtc)->compile(request);
     const std::lock_guard lock(mutex);
-    return known.emplace(request.source, std::move(kernel)).first->second;
+    return known.emplace(std::pair(request.source, request.options), std::move(kernel)).first->second;
   }
   std::mutex mutex_;
   std::map<std::string, int> compiled_;
@@ -339,6 +348,70 @@ TEST_F(WorkshopMachineCodeEmulated, EstimatesFollowIt) {
   ASSERT_TRUE(with.built && without.built);
   EXPECT_FALSE(without.built->machine_code);
   EXPECT_NE(with.built->estimated_us, without.built->estimated_us);
+}
+
+// NVRTC really spills: these kernels are compiled for fewer registers than their rows in a loop need.
+class WorkshopSpillsEmulated : public KernelWorkshopEmulated {
+ protected:
+  WorkshopSpillsEmulated() {
+    options_.machine_code = true;
+    options_.compiled_candidates = 2;
+    // Rows of which each thread of a block holds many elements, several to a block: a loop around them.
+    graph::Builder b;
+    const graph::Dims dims = {2048, 2048};
+    const graph::Value x = b.parameter(graph::DType::f32, dims), y = b.parameter(graph::DType::f32, dims);
+    const graph::Value product = b.binary(graph::Op::multiply, x, y);
+    const graph::Value sum = b.reduce(graph::ReduceKind::sum, product, {1});
+    const graph::Value scaled = b.binary(graph::Op::multiply, x, b.broadcast(sum, dims, {0}));
+    const graph::Graph graph = *b.finish({scaled, b.reduce(graph::ReduceKind::sum, scaled, {0})});
+    static const costmodel::AnalyticalScorer scorer(device_);
+    static search::KernelCache cache(scorer, {.keep = 8});
+    kernel_ = std::make_shared<search::ExploredKernel>(*cache.explore(graph)->kernel);
+  }
+  /// Compiles these, with or without bounds, for at most so many registers.
+  void starve(std::vector<int> candidates, int registers = 24) {
+    for (const int c : candidates) compiler_.starved.insert(without_bounds(source_of(c)));
+    compiler_.registers = registers;
+  }
+};
+
+TEST_F(WorkshopSpillsEmulated, WhatSpillsInALoopIsDropped) {
+  starve({0, 1});
+  const Trial spilling = workshop()->build_candidate({kernel_, 0});
+  ASSERT_TRUE(spilling.built);
+  EXPECT_GT(spilling.built->compiled.resources.spill_store_bytes, 0);
+  EXPECT_TRUE(spills_in_loop(*spilling.built)) << spilling.built->compiled.resources.describe();
+  EXPECT_FALSE(spills_in_loop(*workshop()->build_candidate({kernel_, 2}).built));
+
+  for (const bool ahead : {false, true}) {
+    const auto shop = workshop(false);
+    const Attempts found = ahead ? (shop->build_ahead(kernel_), shop->build(kernel_)) : shop->build(kernel_);
+    EXPECT_THAT(candidates_of(found), ElementsAre(0, 1, 2));
+    ASSERT_TRUE(found.best);
+    for (const Trial& dropped : found.others) {
+      ASSERT_TRUE(dropped.failure);
+      EXPECT_EQ(dropped.failure->kind, ErrorKind::constraint);
+      EXPECT_THAT(dropped.failure->message, testing::HasSubstr("spilled"));
+    }
+  }
+  const Attempts verified = workshop(false)->verify(kernel_);
+  ASSERT_TRUE(verified.best);
+  EXPECT_EQ(verified.best->candidate.place, 2);
+}
+
+TEST_F(WorkshopSpillsEmulated, WhereAllSpillTheFirstIsTaken) {
+  starve({0, 1, 2, 3, 4, 5, 6, 7});
+  options_.beyond_spills = 1;
+  const auto shop = workshop(false);
+  EXPECT_THAT(candidates_of(shop->build(kernel_)), ElementsAre(0));
+  EXPECT_EQ(shop->build_ahead(kernel_).size(), 3U) << "two, and one beyond them";
+  EXPECT_TRUE(shop->verify(kernel_).best);
+}
+
+TEST_F(WorkshopSpillsEmulated, WithoutTheCodeNothingIsKnown) {
+  options_.machine_code = false;
+  starve({0, 1});
+  EXPECT_THAT(candidates_of(workshop(false)->build(kernel_)), ElementsAre(0));
 }
 
 // Estimates of one kernel's schedules that differ by less than they may be off: the one whose blocks wait for nobody.

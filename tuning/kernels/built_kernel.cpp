@@ -54,6 +54,10 @@ bool is_faster(const BuiltKernel& challenger, const BuiltKernel& best) {
          profiler::Comparison::faster;
 }
 
+bool spills_in_loop(const BuiltKernel& built) {
+  return built.compiled.resources.spills() && built.machine_code && !built.machine_code->local_loops.empty();
+}
+
 bool may_depend(const BuiltKernel& built) {
   if (built.compiled.ptx.find("griddepcontrol.wait") == std::string::npos) return false;
   if (built.machine_code) return built.machine_code->awaits;

@@ -70,6 +70,10 @@ Result<profiler::Verification> verify_undisturbed(const std::stop_token& stop,
 /// Whether measurements tell that one kernel is faster than another; not, where one of them was not measured.
 bool is_faster(const BuiltKernel& challenger, const BuiltKernel& best);
 
+/// Whether registers are spilled and a loop of its machine code accesses local memory: so often as it turns. Not where
+/// the code was not read. (An array that ptxas puts there is no spill: no other schedule would be rid of it.)
+bool spills_in_loop(const BuiltKernel& built);
+
 /// Whether it waits for its predecessor before it touches memory, in its PTX and, since ptxas may move loads of what it
 /// takes for constant, in its machine code: only such a kernel may be launched dependent (codegen/device/launch.cuh).
 bool may_depend(const BuiltKernel& built);

@@ -24,6 +24,32 @@ constexpr std::chrono::milliseconds look_at_stop_every{20};
 /// Whether a trial came to nothing only because somebody stopped it: another one would have found out more.
 bool was_stopped(const Trial& trial) { return trial.failure && trial.failure->kind == ErrorKind::cancelled; }
 
+bool is_built(const Trial& trial) { return trial.built != nullptr; }
+
+/// Whether it may be taken where something spills in no loop.
+bool is_spill_free(const Trial& trial) { return trial.built && !spills_in_loop(*trial.built); }
+
+void drop_if_spilling(Trial& trial) {
+  if (!trial.built || !spills_in_loop(*trial.built)) return;
+  trial.failure = make_error(ErrorKind::constraint, "{} in a loop, and another candidate does without",
+                             trial.built->compiled.resources.describe());
+  trial.built = nullptr;
+}
+
+/// Drops those that spill in a loop if one does not. Whether one does not.
+bool drop_spilling(std::vector<Trial>& trials) {
+  if (std::ranges::none_of(trials, is_spill_free)) return false;
+  std::ranges::for_each(trials, drop_if_spilling);
+  return true;
+}
+
+/// The first that was built, and those before it.
+Attempts up_to_first_built(const std::vector<Trial>& trials) {
+  Attempts attempts;
+  for (auto trial = trials.begin(); trial != trials.end() && !attempts.best; ++trial) attempts.add(*trial);
+  return attempts;
+}
+
 Attempts stopped() {
   Attempts none;
   none.others.emplace_back().failure = make_error(ErrorKind::cancelled, "stopped while kernels were made");
@@ -132,11 +158,16 @@ Attempts KernelWorkshop::build(const search::SharedKernel& kernel, const std::st
     // One that was found to be wrong is not built again to be served as if nobody had looked.
     if (*known) return **known;
   }
-  while (!entry.built.best && entry.built.size() < std::ssize(kernel->candidates)) {
-    Trial next = build_candidate({kernel, entry.built.size()}, stop);
-    if (was_stopped(next)) return stopped();
-    entry.built.add(std::move(next));
+  if (entry.built.best) return entry.built;
+  std::vector<Trial> trials = entry.built.all();
+  while (std::ranges::none_of(trials, is_built) && trials.size() < kernel->candidates.size()) {
+    trials.push_back(build_candidate({kernel, static_cast<int>(trials.size())}, stop));
+    if (was_stopped(trials.back())) return stopped();
   }
+  build_past_spills(kernel, trials, stop);
+  if (!trials.empty() && was_stopped(trials.back())) return stopped();
+  entry.spill_free = drop_spilling(trials);
+  entry.built = up_to_first_built(trials);
   return entry.built;
 }
 
@@ -206,8 +237,10 @@ void KernelWorkshop::build_ahead_of(const search::SharedKernel& kernel, Entry& e
       trials[c] = build_candidate({kernel, static_cast<int>(c)}, stop);
     });
   });
+  build_past_spills(kernel, trials, stop);
   if (stop.stop_requested()) return;
-  for (std::size_t c = known; c < trials.size() && !entry.built.best; ++c) entry.built.add(trials[c]);
+  entry.spill_free = drop_spilling(trials);
+  entry.built = up_to_first_built(trials);
   std::stable_sort(trials.begin(), trials.end(), [](const Trial& a, const Trial& b) {
     if (!a.built || !b.built) return !a.built && b.built;
     return a.built->estimated_us < b.built->estimated_us;
@@ -223,6 +256,15 @@ void KernelWorkshop::build_ahead_of(const search::SharedKernel& kernel, Entry& e
     trial->built = std::make_shared<const BuiltKernel>(std::move(built));
   }
   entry.ahead = std::move(trials);
+}
+
+/// Builds further candidates, while all that were built spill in a loop.
+void KernelWorkshop::build_past_spills(const search::SharedKernel& kernel, std::vector<Trial>& trials,
+                                       const std::stop_token& stop) {
+  if (std::ranges::none_of(trials, is_built)) return;
+  const std::size_t most = std::min(kernel->candidates.size(), trials.size() + options_.beyond_spills);
+  while (std::ranges::none_of(trials, is_spill_free) && trials.size() < most && !stop.stop_requested())
+    trials.push_back(build_candidate({kernel, static_cast<int>(trials.size())}, stop));
 }
 
 /// Puts the simplest of those that are equal to the best estimate before it.
@@ -251,7 +293,10 @@ void KernelWorkshop::prefer_simplest(std::vector<Trial>& trials) const {
 /// other candidates.
 Trial KernelWorkshop::next_trial(const search::SharedKernel& kernel, const Entry& entry, int place,
                                  const std::stop_token& stop) {
-  return place < std::ssize(entry.ahead) ? entry.ahead[place] : build_candidate({kernel, place}, stop);
+  if (place < std::ssize(entry.ahead)) return entry.ahead[place];
+  Trial trial = build_candidate({kernel, place}, stop);
+  if (entry.spill_free) drop_if_spilling(trial);
+  return trial;
 }
 
 Attempts KernelWorkshop::verify(const search::SharedKernel& kernel, const std::stop_token& stop) {
@@ -315,6 +360,7 @@ bool KernelWorkshop::promote(const Trial& trial) {
   const std::lock_guard lock(entry.mutex);
   if (!entry.measured || !entry.measured->best) return false;
   if (trial.failure || !is_faster(*trial.built, *entry.measured->best->built)) return false;
+  if (entry.spill_free && spills_in_loop(*trial.built)) return false;
   entry.measured->others.push_back(*std::exchange(entry.measured->best, trial));
   return true;
 }

@@ -27,6 +27,7 @@ struct WorkshopOptions {
   /// Of a kernel, at most, built side by side and put in order by their estimates before any is verified. 0: twice as
   /// many as are measured; 3 where nothing is, as each costs a compilation and no measurement corrects the choice.
   int compiled_candidates = 0;
+  int beyond_spills = 8;     ///< candidates that are built for one that spills in no loop, where all so far do
   bool machine_code = true;  ///< estimates see the machine code, too (costmodel/machine_code.h)
 
   [[nodiscard]] int built_ahead(bool measured) const {
@@ -47,6 +48,10 @@ struct WorkshopOptions {
 ///   KernelWorkshop workshop(compiler, device, &timer, spec, {.architecture = "sm_90a"});
 ///   const Attempts tried = workshop.measure(kernel);
 ///   if (!tried.best) return tried.why_none();
+///
+/// A candidate that spills registers in a loop (spills_in_loop) is dropped in each of them, a failure of kind
+/// constraint, for the first that does not, of so many further candidates as WorkshopOptions::beyond_spills says. Where
+/// there is none, what spills is taken as it is.
 ///
 /// The maker of plans (tuning/plans/plan_maker.h) takes kernels through the steps, a search
 /// (tuning/kernels/kernel_search.h) tries further candidates one by one and promotes what is faster. Safe to use from
@@ -102,6 +107,7 @@ class KernelWorkshop {
  private:
   struct Entry {
     std::timed_mutex mutex;    ///< held while the kernel is worked on: whoever asks second waits
+    bool spill_free = false;   ///< one of those that were built spills in no loop: none that does is taken
     Attempts built;            ///< the kernel's candidates from the first one on
     std::vector<Trial> ahead;  ///< what is tried next, in this order; forgotten when nothing more will be
     std::optional<Attempts> verified;
@@ -112,6 +118,7 @@ class KernelWorkshop {
   /// The kernel's lock, or none if `stop` fired before it could be had.
   static Hold hold(Entry& entry, const std::stop_token& stop);
   void build_ahead_of(const search::SharedKernel& kernel, Entry& entry, const std::stop_token& stop);
+  void build_past_spills(const search::SharedKernel& kernel, std::vector<Trial>& trials, const std::stop_token& stop);
   void prefer_simplest(std::vector<Trial>& trials) const;
   Trial next_trial(const search::SharedKernel& kernel, const Entry& entry, int place, const std::stop_token& stop);
   [[nodiscard]] double estimate(const BuiltKernel& built) const;
