@@ -343,7 +343,7 @@ Error Service::mend(const Sha256& artifact, const Error& damage) {
   }
   if (!making) return damage;
   job_enqueued();
-  return make_error(ErrorKind::unavailable, "{}; job {} makes it again", damage.message, *making);
+  return make_error(ErrorKind::corrupt, "{}; job {} makes it again", damage.message, *making);
 }
 
 void Service::job_enqueued() {

@@ -30,8 +30,17 @@ def find(library: str) -> str | None:
 
 
 def _of_packages(library: str) -> list[str]:
-    spec = importlib.util.find_spec("nvidia")
-    folders = [pathlib.Path(place) for place in (spec.submodule_search_locations if spec else [])]
     return [
-        str(file) for folder in folders for name in _NAMES[library] for file in sorted(folder.glob(f"*/lib/{name}"))
+        str(file) for folder in _folders() for name in _NAMES[library] for file in sorted(folder.glob(f"*/lib/{name}"))
     ]
+
+
+def _folders() -> list[pathlib.Path]:
+    """Where NVIDIA's packages are, wherever on the path: of the user, of a virtual environment below another."""
+    spec = importlib.util.find_spec("nvidia")
+    return [pathlib.Path(place) for place in (spec.submodule_search_locations or () if spec else ())]
+
+
+def compiler_folders() -> list[str]:
+    """Where NVRTC may be, for the loader of a program."""
+    return [str(found) for of in ("cu*/lib", "cuda_nvrtc/lib") for place in _folders() for found in sorted(place.glob(of))]

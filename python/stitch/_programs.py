@@ -5,7 +5,7 @@ import pathlib
 import shutil
 import sys
 
-from . import errors
+from . import _nvidia, errors
 
 
 def find(name: str) -> str:
@@ -23,8 +23,7 @@ def find(name: str) -> str:
 def environment() -> dict:
     """The environment for a program: NVIDIA's Python package of NVRTC is found where no toolkit is."""
     result = dict(os.environ)
-    root = pathlib.Path(__file__).parent.parent / "nvidia"
-    folders = [str(folder) for folder in sorted(root.glob("cu*/lib")) + sorted(root.glob("cuda_nvrtc/lib"))]
+    folders = _nvidia.compiler_folders()
     before = result.get("LD_LIBRARY_PATH")
     if folders:
         result["LD_LIBRARY_PATH"] = ":".join(([before] if before else []) + folders)

@@ -1,11 +1,13 @@
 """One stitchd for the session, on a socket and a store of its own, started as the package starts it."""
 
+import contextlib
 import http.client
 import json
 import os
 import pathlib
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -64,6 +66,18 @@ def settled(folder) -> dict[str, float]:
         before = now
         time.sleep(0.1)
     raise AssertionError("the server does not come to rest")
+
+
+def damage_artifacts(folder) -> int:
+    """Overwrites the code that processes fetched in the store below a folder, and takes what they kept of it: of how many
+    kernels."""
+    (store,) = pathlib.Path(folder).rglob("stitch.db")
+    kept = list(store.parent.joinpath("artifacts").glob("*"))
+    with contextlib.closing(sqlite3.connect(store, timeout=30)) as database, database:
+        for file in kept:
+            database.execute("UPDATE artifact SET data = zeroblob(20) WHERE hash = ?", (bytes.fromhex(file.name),))
+            file.unlink()
+        return database.total_changes
 
 
 def gained(before: dict, after: dict) -> dict[str, float]:

@@ -226,6 +226,47 @@ def test_initializers_may_be_given():
         session(perceptron(2), sess_options=options)
 
 
+@pytest.mark.parametrize("external", [False, True], ids=["inside", "external"])
+def test_initializers_that_were_given_are_onnxruntimes_where_it_runs_instead(external, tmp_path):
+    """Nobody answers: what onnxruntime computes is of the contents that were given, not of the file's."""
+    made = onnx.load_model_from_string(perceptron("batch"))
+    beside_it = {"save_as_external_data": True, "location": "weights.bin", "size_threshold": 0} if external else {}
+    onnx.save_model(made, tmp_path / "model.onnx", **beside_it)
+    if external:
+        (tmp_path / "weights.bin").unlink()
+    w, b = numpy.full((32, 24), 0.5, "float32"), numpy.linspace(-1, 1, 24, dtype="float32")
+    options = stitch.onnx.SessionOptions()
+    options.add_external_initializers(["w", "b"], [w, stitch.onnx.OrtValue.ortvalue_from_numpy(b)])
+    options.add_session_config_entry("session.set_denormal_as_zero", "1")
+    options.add_free_dimension_override_by_name("batch", 3)
+    options.graph_optimization_level = stitch.onnx.GraphOptimizationLevel.ORT_DISABLE_ALL
+    providers = [("StitchExecutionProvider", {"server": f"unix://{tmp_path}/nobody.sock"}), "CPUExecutionProvider"]
+    made = stitch.onnx.InferenceSession(tmp_path / "model.onnx", options, providers=providers)
+    assert made.get_providers() == ["CPUExecutionProvider"]
+    x = feeds(3)["x"]
+    (total,) = made.run(["total"], {"x": x})
+    numpy.testing.assert_allclose(total, (x @ w + b).sum(), rtol=1e-5)
+    theirs = options.for_onnxruntime(onnxruntime)
+    assert theirs.get_session_config_entry("session.set_denormal_as_zero") == "1"
+    assert theirs.graph_optimization_level == onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+
+
+def test_initializers_that_onnxruntime_folds_are_those_that_were_given(tmp_path):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    source = model(
+        [helper.make_node("Cast", ["w"], ["wide"], to=TensorProto.FLOAT), helper.make_node("Add", ["x", "wide"], ["y"])],
+        [("x", TensorProto.FLOAT, [4])],
+        [("y", TensorProto.FLOAT, [4])],
+        [("w", numpy.zeros(4, ml_dtypes.bfloat16))],
+    )
+    options = stitch.onnx.SessionOptions()
+    options.add_initializer("w", numpy.array([1, 2, 3, 4], ml_dtypes.bfloat16))
+    providers = [("StitchExecutionProvider", {"server": f"unix://{tmp_path}/nobody.sock"}), "CPUExecutionProvider"]
+    made = stitch.onnx.InferenceSession(source, options, providers=providers)
+    assert made.get_providers() == ["CPUExecutionProvider"]
+    numpy.testing.assert_array_equal(made.run(None, {"x": numpy.ones(4, "float32")})[0], [2, 3, 4, 5])
+
+
 def test_shapes_that_are_fed():
     source = model(
         [helper.make_node("Reshape", ["x", "shape"], ["wide"]), helper.make_node("Tanh", ["wide"], ["y"])],

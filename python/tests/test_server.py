@@ -9,7 +9,7 @@ from conftest import servers
 from test_client import row_sums
 
 import stitch
-from stitch import _server
+from stitch import _programs, _server
 
 
 @pytest.fixture
@@ -61,3 +61,13 @@ def test_an_error_of_a_living_server_is_no_reason_to_connect_anew(own):
     with pytest.raises(stitch.Unavailable, match="device"):
         shared.plan(stitch.fragment(row_sums()), "emulated", 7, 10_000, True, "")  # there is one emulated device
     assert shared._client is client
+
+
+def test_nvrtc_is_found_wherever_packages_are_installed(tmp_path, monkeypatch):
+    """Not beside this package alone: what a virtual environment sees of another's is elsewhere on the path."""
+    folder = tmp_path / "elsewhere" / "nvidia" / "cu13" / "lib"
+    folder.mkdir(parents=True)
+    monkeypatch.syspath_prepend(tmp_path / "elsewhere")
+    monkeypatch.setenv("LD_LIBRARY_PATH", "/before")
+    first, *others = _programs.environment()["LD_LIBRARY_PATH"].split(":")
+    assert first == "/before" and str(folder) in others

@@ -11,6 +11,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from conftest import damage_artifacts, settled  # noqa: E402
 from test_server import end, own  # noqa: E402, F401
 from test_torch import EMULATED, fresh, run  # noqa: E402, F401
 
@@ -75,6 +76,32 @@ def test_a_server_that_ended_is_started_by_the_next_compilation(own):  # noqa: F
         torch._dynamo.reset()
     report = stitch.torch.report()
     assert report["kernel_calls"] == 2 and report["failed"] == []
+
+
+def test_damaged_code_of_one_piece_is_no_dead_server(own, caplog):  # noqa: F811
+    """The daemon finds it when it is asked for: that piece alone stays PyTorch's, said once; then it is made again."""
+    x = torch.randn(6)
+    torch.testing.assert_close(run(lambda x: (x * 31.5).cos(), x), (x * 31.5).cos())
+    settled(own)
+    damaged = damage_artifacts(own)
+    assert damaged > 0
+    torch._dynamo.reset()
+    stitch.torch.reset()
+    again = {**EMULATED, "max_workspace_bytes": 1 << 30}  # a slot that has not asked yet
+    with caplog.at_level(logging.WARNING, "stitch.torch"):
+        torch.testing.assert_close(run(lambda x: (x * 31.5).cos(), x, options=again), (x * 31.5).cos())
+        assert not _runtime.is_dead(None)
+        torch.testing.assert_close(run(lambda x: (x * 32.5).sin(), x, options=again), (x * 32.5).sin())
+    report = stitch.torch.report()
+    assert (report["eager_calls"], report["kernel_calls"]) == (1, 1)
+    (entry,) = report["failed"]
+    assert (entry["kind"], entry["count"]) == ("plan: corrupt", 1) and "makes it again" in entry["message"]
+    assert len(said_of(caplog)) == 1
+    settled(own)  # the job is done
+    torch._dynamo.reset()
+    torch.testing.assert_close(run(lambda x: (x * 31.5).cos(), x, options=again), (x * 31.5).cos())
+    report = stitch.torch.report()
+    assert report["kernel_calls"] == 2, report["failed"]
 
 
 @pytest.mark.parametrize("fault", [TypeError("no DLPack"), MemoryError("no room"), stitch.KernelError("a fault")])
@@ -253,10 +280,11 @@ def test_pytorchs_traces_and_logs_have_our_plans(tmp_path):
     assert '"graphs": 1' in report and '"share": 1.0' in report
 
 
-def test_an_older_pytorch_is_told_by_its_version():
+@pytest.mark.parametrize("version", ["2.9.1", "2.10.0+cpu", "1.13"])
+def test_an_older_pytorch_is_told_by_its_version(version):
     program = (
-        "import sys, torch._dynamo; sys.modules['torch._dynamo.aot_compile_types'] = None\n"
+        f"import torch; torch.__version__ = {version!r}\n"
         "try:\n    import stitch.torch\nexcept ImportError as error:\n    print(error)"
     )
     told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
-    assert "needs PyTorch 2.11 or later: this is " + torch.__version__ in told
+    assert told == f"stitch.torch needs PyTorch 2.11 or later, and this is {version}: pip install 'torch>=2.11'\n"

@@ -291,7 +291,8 @@ TEST_F(RoutesTest, ADamagedArtifactIsMadeAgain) {
     ASSERT_TRUE((*connection)->execute("UPDATE artifact SET data = zeroblob(20) WHERE hash = ?", name).ok());
   }
   const raw::Answer damaged = ask("GET", "/v1/artifacts/" + name.hex());
-  EXPECT_EQ(damaged.status, 503) << damaged.body;
+  EXPECT_EQ(damaged.status, 500) << damaged.body;
+  EXPECT_EQ(Json::parse(damaged.body)["error"]["kind"], "corrupt") << "the server is not unavailable";
   const std::string message = Json::parse(damaged.body)["error"]["message"];
   EXPECT_THAT(message, HasSubstr("makes it again"));
   const std::size_t job = message.find("; job ");

@@ -9,7 +9,7 @@ import threading
 import numpy
 
 from .. import _native, _plan, _program, _trace, errors
-from . import _context, _types
+from . import _context, _initializers, _types
 from ._errors import InvalidArgument, InvalidGraph, NoSuchFile, PlanMissing, translated
 from ._values import DeviceTensor, on_host
 
@@ -74,8 +74,8 @@ class Model:
     """A file's bytes and the programs made of them, the latest used ones kept. Safe to use from several threads."""
 
     def __init__(self, data: bytes, folder: pathlib.Path | None, options, initializers: dict, constraints: str = ""):
-        self._data = data
-        self._folder = folder
+        self.data = data
+        self.folder = folder
         self._options = options
         self.device = options.device
         self._constraints = constraints  # on results, as of stitch.program
@@ -111,7 +111,7 @@ class Model:
             for name, array in self._small(feeds or {}).items()
         }
         with translated(reading=True), _trace.phase("import", name=self.ports["graph"]):
-            return _native.read_onnx(self._data, extents, known, True)
+            return _native.read_onnx(self.data, extents, known, True)
 
     def _small(self, feeds: dict) -> dict:
         unranked = {name for name, _, _, shape in self.ports["inputs"] if shape is None}
@@ -262,10 +262,7 @@ class Model:
             given = self._initializers.get(name)
             if given is not None:
                 given = numpy.asarray(given)
-                if _types.ours_of_array(given) != dtype or list(given.shape) != list(shape):
-                    raise InvalidArgument(
-                        f"initializer '{name}': {dtype}{list(shape)} is wanted, not {given.dtype}{list(given.shape)}"
-                    )
+                _initializers.check(name, given, dtype, shape)
                 result[position] = _plan._dense(given)
                 continue
             wanted = _types.numpy_of(dtype)
@@ -277,14 +274,14 @@ class Model:
 
     def _external(self, name: str, location: str, offset: int, size: int) -> bytes:
         """`size` bytes of a file beside the model. Files elsewhere are refused: a model is what a stranger sent."""
-        if self._folder is None:
+        if self.folder is None:
             raise InvalidArgument(
                 f"initializer '{name}' is in the file '{location}', and the model came as bytes: give its path,"
                 " session.model_external_initializers_file_folder_path, or SessionOptions.add_external_initializers"
             )
         if os.path.isabs(location) or ".." in pathlib.PurePath(location).parts:
             raise InvalidArgument(f"initializer '{name}': the file '{location}' is not beside the model")
-        path = self._folder / location
+        path = self.folder / location
         try:
             with open(path, "rb") as file:
                 file.seek(offset)

@@ -30,6 +30,8 @@ class ExecutionOrder(enum.IntEnum):
     MEMORY_EFFICIENT = 2
 
 
+FOLDER_KEY = "session.model_external_initializers_file_folder_path"
+
 # onnxruntime's keys (onnxruntime_session_options_config_keys.h) that a session here takes. Those in _USED change what
 # it does; the others are about how onnxruntime's own kernels and arenas work, and there is nothing here for them to do.
 _USED = (
@@ -40,7 +42,7 @@ _USED = (
     "ep.context_node_name_prefix",
     "session.disable_cpu_ep_fallback",
     "session.load_model_format",
-    "session.model_external_initializers_file_folder_path",
+    FOLDER_KEY,
 )
 _NOTHING_HERE = (
     "ep.share_ep_contexts",
@@ -77,6 +79,8 @@ _NOTHING_HERE = (
     "session.use_ort_model_bytes_for_initializers",
     "session.x64quantprecision",
 )
+# What says nothing of the model, and would have onnxruntime write a file beside ours.
+_OURS_ALONE = ("enable_profiling", "optimized_model_filepath", "profile_file_prefix")
 _RUN_KEYS = (
     "disable_synchronize_execution_providers",
     "gpu_graph_id",
@@ -173,6 +177,23 @@ class SessionOptions(_Entries):
             raise InvalidArgument(f"{len(names)} names and {len(values)} values of initializers")
         for name, value in zip(names, values, strict=True):
             self.add_initializer(name, value)
+
+    def for_onnxruntime(self, onnxruntime):
+        """The same as onnxruntime's own SessionOptions, for a session of its in the place of ours: attributes, entries
+        and fixed dimensions; initializers go another way (`_initializers`)."""
+        theirs = onnxruntime.SessionOptions()
+        for name in type(self).__annotations__:
+            value = getattr(self, name)
+            if name.startswith("_") or name in _OURS_ALONE or not hasattr(theirs, name):
+                continue
+            is_word = isinstance(value, enum.Enum)
+            setattr(theirs, name, getattr(getattr(onnxruntime, type(value).__name__), value.name) if is_word else value)
+        for key, value in self._entries.items():
+            if not key.startswith("ep.context_"):
+                theirs.add_session_config_entry(key, value)
+        for name, extent in self._extents.items():
+            theirs.add_free_dimension_override_by_name(name, extent)
+        return theirs
 
     def register_custom_ops_library(self, path: str) -> None:
         raise NotImplemented(f"operators of other libraries ({path}): nobody here computes them")

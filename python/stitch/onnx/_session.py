@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy
 
-from . import _context, _options, _report, _types
+from . import _context, _initializers, _options, _report, _types
 from .._settings import nearest
 from ._errors import EngineError, EPFail, Fail, InvalidArgument, NoSuchFile, NotImplemented, OnnxError, PlanMissing
 from ._model import _UNKNOWN, Model
@@ -134,7 +134,7 @@ class InferenceSession:
         _context.write(wish, self._model.ports, prepared)
 
     def _source(self, source) -> tuple[bytes, pathlib.Path | None]:
-        folder = self._sess_options._entries.get("session.model_external_initializers_file_folder_path")
+        folder = self._sess_options._entries.get(_options.FOLDER_KEY)
         if self._sess_options._entries.get("session.load_model_format", "ONNX") != "ONNX":
             raise NotImplemented("session.load_model_format: only ONNX files are read")
         if isinstance(source, (bytes, bytearray, memoryview)):
@@ -213,9 +213,20 @@ class InferenceSession:
         self._providers = [_THEIRS]
 
     def _session_of(self, onnxruntime):
+        """A session of onnxruntime's with what this one was given, contents of initializers, too. Errors: InvalidArgument
+        (contents of another type or shape)."""
         source = self._path_or_bytes
+        options = self._sess_options.for_onnxruntime(onnxruntime)
+        changed, external = _initializers.split(self._model.data, self._sess_options._initializers)
+        if external:
+            values = [_initializers.ort_value(onnxruntime, array) for array in external.values()]
+            options.add_external_initializers(list(external), values)
+        if changed is not None:
+            if self._model.folder is not None:  # of other files that the model names, which came with its path before
+                options.add_session_config_entry(_options.FOLDER_KEY, str(self._model.folder))
+            source = changed
         return onnxruntime.InferenceSession(
-            os.fspath(source) if isinstance(source, os.PathLike) else source, providers=[_THEIRS]
+            os.fspath(source) if isinstance(source, os.PathLike) else source, options, providers=[_THEIRS]
         )
 
     # ---- what the model is
