@@ -7,6 +7,7 @@
 #include "codegen/contraction/gate_text.h"
 #include "codegen/contraction/merged_text.h"
 #include "codegen/contraction/row_text.h"
+#include "codegen/contraction/summed_text.h"
 #include "codegen/contraction/tensor_copy_text.h"
 #include "codegen/contraction/warpgroup_text.h"
 #include "codegen/kernel_text.h"
@@ -69,10 +70,15 @@ class ContractionPrinter {
 
  private:
   void print_operands() {
-    const bool whole_depth = shape_.depth_tiles * schedule_.split * schedule_.block_depth == problem_.contracted;
-    print_operand(out_, "Left", problem_.left, problem_.rows, problem_.contracted,
-                  {schedule_.block_rows, schedule_.block_depth, schedule_.left_copy, schedule_.swizzle, warpgroup(),
-                   problem_.rows % schedule_.block_rows == 0, whole_depth});
+    const bool whole_depth = has_whole_depth(problem_, schedule_);
+    const TileText left = {schedule_.block_rows, schedule_.block_depth, schedule_.left_copy,
+                           schedule_.swizzle,    warpgroup(),           problem_.rows % schedule_.block_rows == 0,
+                           whole_depth};
+    if (summed()) {
+      print_operand_of_terms(out_, problem_, true, left);
+    } else {
+      print_operand(out_, "Left", problem_.left, problem_.rows, problem_.contracted, left);
+    }
     const bool whole_columns = std::ranges::all_of(kernel::parts_of(problem_), [&](const ContractionProblem& part) {
       return part.columns % schedule_.block_columns == 0;
     });
@@ -83,6 +89,7 @@ class ContractionPrinter {
                             warpgroup(),
                             whole_columns,
                             whole_depth};
+    if (summed()) return print_operand_of_terms(out_, problem_, false, right);
     if (!problem_.members.empty()) return print_right_of_members(out_, problem_, right);
     if (problem_.other_right) return print_right_of_gates(out_, problem_, right);
     print_operand(out_, "Right", problem_.right, problem_.columns, problem_.contracted, right);
@@ -90,8 +97,9 @@ class ContractionPrinter {
 
   /// Parameters that are read, results, and what blocks of a split tile share.
   void add_arguments() {
-    std::set<int> read = {problem_.left.parameter};
-    for (const ContractionProblem& part : kernel::parts_of(problem_)) read.insert(part.right.parameter);
+    std::set<int> read;
+    for (const kernel::ContractionOperand* operand : kernel::left_operands(problem_)) read.insert(operand->parameter);
+    for (const kernel::ContractionOperand* operand : kernel::right_operands(problem_)) read.insert(operand->parameter);
     if (problem_.other_right) read.insert(problem_.other_right->parameter);
     for_each_function([&](const ContractionEpilogue& epilogue) {
       read.insert(epilogue.parameters.begin(), epilogue.parameters.end());
@@ -100,7 +108,7 @@ class ContractionPrinter {
     if (schedule_.tensor_copies) {
       kernel_.scratch = {{tensor_maps_bytes(problem_, schedule_), true}};
       arguments_.add({kernel::Buffer::Kind::scratch, 0},
-                     fmt::format("KeptMaps<{}>* __restrict__ maps", kernel::parts_of(problem_).size()));
+                     fmt::format("KeptMaps<{}>* __restrict__ maps", kernel::tensor_maps(problem_) - 1));
     }
     if (schedule_.split == 1) return;
     kernel_.scratch = {{shape_.scratch_bytes, false}, {4 * shape_.tiles, true}};
@@ -126,12 +134,16 @@ class ContractionPrinter {
     print_place();
     print_row_begin(out_, schedule_);
     out_.line("{}", wait);
-    out_.line("const Left left = {{in{} + Left::of_batch(batch)}};", problem_.left.parameter);
+    if (summed()) {
+      print_copies_of_terms(out_, problem_, schedule_, shape_.threads);
+    } else {
+      out_.line("const Left left = {{in{} + Left::of_batch(batch)}};", problem_.left.parameter);
+    }
     if (!problem_.members.empty()) {
       print_right_of_tile(out_, problem_);
     } else if (problem_.other_right) {
       print_right_of_both(out_, problem_);
-    } else {
+    } else if (!summed()) {
       out_.line("const Right right = {{in{} + Right::of_batch(batch)}};", problem_.right.parameter);
     }
     out_.line("Cores cores;");
@@ -193,7 +205,7 @@ class ContractionPrinter {
   void print_copy(const TileNest& nest, const TileStatement& s) {
     if (s.to.buffer == left_tile || s.to.buffer == right_tile) {
       return print_tile_copy(out_, s.to.buffer == left_tile, shape_.threads, tile_text(nest, s.to),
-                             text_of(nest, s.to.tile), schedule_.block_depth);
+                             text_of(nest, s.to.tile), schedule_.block_depth, summed());
     }
     const bool left = s.to.buffer == left_part;
     out_.line("Cores::load_{0}({0}_part[{1}], {2}, {3}, {4} % {5});", left ? "left" : "right",
@@ -220,6 +232,7 @@ class ContractionPrinter {
       std::ranges::for_each(part.results, visit);
     }
   }
+  [[nodiscard]] bool summed() const { return !problem_.terms.empty(); }
   [[nodiscard]] bool warpgroup() const { return is_warpgroup(schedule_.instruction); }
   [[nodiscard]] std::string sum_type() const { return compute_type(problem_.accumulator); }
 

@@ -145,11 +145,18 @@ std::string sum_of(std::initializer_list<std::string> terms) {
   return text.empty() ? "0" : text;
 }
 
-std::string of_member(std::span<const std::string> texts) {
+std::string of_member(std::span<const std::string> texts, std::string_view chosen) {
   if (std::ranges::all_of(texts, [&](const std::string& text) { return text == texts[0]; })) return texts[0];
   std::string choice;
-  for (std::size_t i = 0; i + 1 < texts.size(); ++i) choice += fmt::format("member == {} ? {} : ", i, texts[i]);
+  for (std::size_t i = 0; i + 1 < texts.size(); ++i) choice += fmt::format("{} == {} ? {} : ", chosen, i, texts[i]);
   return choice + texts.back();
+}
+
+std::string number_within(std::string_view number, std::span<const std::int64_t> first) {
+  std::string text;
+  for (std::size_t i = 1; i < first.size(); ++i)
+    text += fmt::format("{}({} >= {} ? 1 : 0)", text.empty() ? "" : " + ", number, first[i]);
+  return text;
 }
 
 void print_head(Writer& out, const GenerateOptions& options, std::string_view problem, std::string_view schedule,
@@ -291,13 +298,10 @@ namespace {
 void print_member_place(Writer& out, const ContractionProblem& problem, const kernel::ContractionSchedule& schedule,
                         std::string_view column) {
   out.line("const int column_tile = {};", column);
-  std::string member;
+  const std::vector<std::int64_t> tiles = kernel::first_tiles(problem, schedule);
   std::vector<std::string> first;
-  for (const std::int64_t tile : kernel::first_tiles(problem, schedule)) {
-    if (!first.empty()) member += fmt::format("{}(column_tile >= {} ? 1 : 0)", member.empty() ? "" : " + ", tile);
-    first.push_back(std::to_string(tile));
-  }
-  out.line("const int member = {};", member);
+  for (const std::int64_t tile : tiles) first.push_back(std::to_string(tile));
+  out.line("const int member = {};", number_within("column_tile", tiles));
   out.line("const int block_column = (column_tile - ({})) * {};", of_member(first), schedule.block_columns);
 }
 
@@ -319,7 +323,9 @@ void print_tile_place(Writer& out, const ContractionProblem& problem, const kern
   out.line("const int block_column = {} * {};", column, schedule.block_columns);
 }
 
-void print_tile_copy(Writer& out, bool left, int threads, std::string_view place, std::string_view tile, int depth) {
+void print_tile_copy(Writer& out, bool left, int threads, std::string_view place, std::string_view tile, int depth,
+                     bool of_terms) {
+  if (of_terms) return out.line("copy_{}({}, first_k + {} * {});", left ? "left" : "right", place, tile, depth);
   out.line("copy_tile<{}Tile, {}>({}, {}, {}, first_k + {} * {});", left ? "Left" : "Right", threads, place,
            left ? "left" : "right", left ? "block_row" : "block_column", tile, depth);
 }

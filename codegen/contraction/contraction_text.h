@@ -26,8 +26,10 @@ std::string offset_of(const kernel::ContractionDigits& digits, std::string_view 
 /// A sum of those terms that are not empty; "0" of none.
 std::string sum_of(std::initializer_list<std::string> terms);
 
-/// The one of these texts that is of the tile's `member`: "member == 0 ? in1 : in2", or what all of them say.
-std::string of_member(std::span<const std::string> texts);
+/// The one of these texts that is of the tile's `chosen`: "member == 0 ? in1 : in2", or what all of them say.
+std::string of_member(std::span<const std::string> texts, std::string_view chosen = "member");
+/// Which of several a number is of, by the first of each, none of them before the first: "(tile >= 4 ? 1 : 0)".
+std::string number_within(std::string_view number, std::span<const std::int64_t> first);
 
 /// The first lines of a kernel's source: what it computes and how it runs, the device headers that it needs.
 void print_head(Writer& out, const GenerateOptions& options, std::string_view problem, std::string_view schedule,
@@ -80,8 +82,10 @@ std::string cores_of(const kernel::ContractionProblem& problem, const kernel::Co
 void print_tile_place(Writer& out, const kernel::ContractionProblem& problem,
                       const kernel::ContractionSchedule& schedule, std::string_view number);
 
-/// Asks for tile number `tile` of the left or right operand, `depth` deep, which goes to `place`.
-void print_tile_copy(Writer& out, bool left, int threads, std::string_view place, std::string_view tile, int depth);
+/// Asks for tile number `tile` of the left or right operand, `depth` deep, which goes to `place`. `of_terms`: by the
+/// function that knows whose of a sum's terms it is (summed_text.h).
+void print_tile_copy(Writer& out, bool left, int threads, std::string_view place, std::string_view tile, int depth,
+                     bool of_terms = false);
 
 /// A nest's guard, tile or stage in terms of its loops' variables.
 std::string text_of(const kernel::pipeline::TileNest& nest, kernel::Index index);

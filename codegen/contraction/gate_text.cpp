@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "codegen/contraction/merged_text.h"
+#include "codegen/contraction/alike_operands.h"
 #include "codegen/spelling.h"
 
 namespace stitch::codegen {

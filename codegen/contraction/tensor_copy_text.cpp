@@ -4,6 +4,7 @@
 
 #include "codegen/contraction/contraction_text.h"
 #include "codegen/contraction/row_text.h"
+#include "codegen/contraction/summed_text.h"
 #include "codegen/contraction/warpgroup_text.h"
 #include "codegen/spelling.h"
 #include "kernel/contraction/contraction_shape.h"
@@ -19,12 +20,30 @@ using kernel::TensorBox;
 
 /// Of device/tensor_copy.cuh's KeptMaps: those of the operands, and whose they are.
 std::int64_t kept_maps_bytes(const ContractionProblem& problem) {
-  return (2 + std::ssize(kernel::parts_of(problem))) * kernel::tensor_map_bytes;
+  return (1 + kernel::tensor_maps(problem)) * kernel::tensor_map_bytes;
 }
 
+/// A tensor map that is kept: how its structure is called, and of which operand.
+struct NamedMap {
+  std::string name;
+  const kernel::ContractionOperand* operand;
+  TensorBox box;
+};
+/// In the order in which KeptMaps has them: the left operand's and the right ones', or of a sum those of each term.
 /// "RightMap", of several products "RightMap1".
-std::string right_map(const ContractionProblem& problem, std::size_t part) {
-  return problem.members.empty() ? "RightMap" : fmt::format("RightMap{}", part);
+Result<std::vector<NamedMap>> maps_of(const ContractionProblem& problem, const ContractionSchedule& schedule) {
+  std::vector<NamedMap> maps;
+  STITCH_ASSIGN(const std::vector<TensorBox> left, kernel::left_boxes(problem, schedule));
+  STITCH_ASSIGN(const std::vector<TensorBox> right, kernel::right_boxes(problem, schedule));
+  const auto add = [&](std::string_view side, const auto& operands, const auto& boxes, std::size_t i) {
+    maps.push_back(
+        {boxes.size() == 1 ? fmt::format("{}Map", side) : fmt::format("{}Map{}", side, i), operands[i], boxes[i]});
+  };
+  for (std::size_t i = 0; i < right.size(); ++i) {
+    if (i < left.size()) add("Left", kernel::left_operands(problem), left, i);
+    add("Right", kernel::right_operands(problem), right, i);
+  }
+  return maps;
 }
 
 /// PTX ISA, tensormap.replace: unsigned integers of the element's size, since nothing but zeros is filled in.
@@ -64,9 +83,9 @@ std::string batch_coordinates(const kernel::ContractionDigits& digits) {
   return text;
 }
 
-/// Asks for this block's share of an operand's tile, by the map `map`.
-void print_boxes(Writer& out, bool left, std::string_view map, const kernel::ContractionOperand& operand,
-                 const TensorBox& box, int depth, int shares) {
+/// Asks for this block's share of an operand's tile number `tile`, by the map `map`.
+void print_boxes(Writer& out, bool left, std::string_view map, std::string_view tile,
+                 const kernel::ContractionOperand& operand, const TensorBox& box, int depth, int shares) {
   const std::string name = left ? "Left" : "Right";
   const bool along_depth = kernel::contiguity(operand) != kernel::Contiguity::free;
   const std::string first = left ? "block_row" : "block_column", tiles = left ? "shared" : "right_tiles";
@@ -82,7 +101,7 @@ void print_boxes(Writer& out, bool left, std::string_view map, const kernel::Con
       to += fmt::format(" + {} * {}Tile::panel_bytes", panel, name);
       free += fmt::format(" + {} * 64", panel);
     }
-    const std::string k = fmt::format("k * {}", depth);
+    const std::string k = fmt::format("{} * {}", tile, depth);
     out.line("copy_box<{}, {}>({}, {}, {{{}, {}{}}}, full, {});", box.dimensions.size(), shares > 1, to, map,
              along_depth ? k : free, along_depth ? free : k, batch_coordinates(operand.batch), (1 << shares) - 1);
   }
@@ -105,28 +124,35 @@ void open_tiles(Writer& out, const ContractionProblem& problem, const Contractio
 }
 
 void print_asking_warp(Writer& out, const ContractionProblem& problem, const ContractionSchedule& s,
-                       const TensorBox& left, const TensorBox& right) {
+                       const std::vector<NamedMap>& maps) {
   const ContractionShape shape = kernel::shape_of(problem, s);
   // There are more blocks than stay only where some of them are verified, a tile each, which share no place.
-  const auto parts = kernel::parts_of(problem);
-  out.line("KeptMaps<{}>& own = maps[blockIdx.x % {}u];", parts.size(), shape.grid);
+  out.line("KeptMaps<{}>& own = maps[blockIdx.x % {}u];", maps.size() - 1, shape.grid);
   Hasher name;
   name.hash(kernel::contraction_hash(problem)).hash(kernel::schedule_hash(s));
-  std::string maps = "LeftMap", begins = fmt::format("in{} + {}", problem.left.parameter, problem.left.offset);
-  for (std::size_t p = 0; p < parts.size(); ++p) {
-    maps += ", " + right_map(problem, p);
-    begins += fmt::format(", in{} + {}", parts[p].right.parameter, parts[p].right.offset);
+  std::string names, begins;
+  for (const NamedMap& map : maps) {
+    const char* const comma = names.empty() ? "" : ", ";
+    names += comma + map.name;
+    begins += fmt::format("{}in{} + {}", comma, map.operand->parameter, map.operand->offset);
   }
-  out.line("keep_tensor_maps<{}>(own_maps, own, 0x{:x}u, {});", maps, name.finish().low, begins);
+  out.line("keep_tensor_maps<{}>(own_maps, own, 0x{:x}u, {});", names, name.finish().low, begins);
   out.open("if (threadIdx.x % 32 == 0)");
   open_tiles(out, problem, s, shape);
   out.line("#pragma unroll 1");
   out.open("for (int k = 0; k < {}; ++k)", shape.depth_tiles);
   out.line("const u32 full = stages.expect(at, LeftTile::bytes + RightTile::bytes);");
   const kernel::TensorShares shares = kernel::tensor_shares(problem, s);
-  print_boxes(out, true, "own.left", problem.left, left, s.block_depth, shares.left);
-  print_boxes(out, false, parts.size() > 1 ? "own.right + member * 128" : "own.right", problem.right, right,
-              s.block_depth, shares.right);
+  const bool summed = !problem.terms.empty();
+  if (summed) print_term_of_tile(out, problem, s, "k");
+  const char* const tile = summed ? "depth_tile" : "k";
+  print_boxes(out, true, summed ? "own.left + term * 256" : "own.left", tile, problem.left, maps[0].box, s.block_depth,
+              shares.left);
+  print_boxes(out, false,
+              summed            ? "own.right + term * 256"
+              : maps.size() > 2 ? "own.right + member * 128"
+                                : "own.right",
+              tile, problem.right, maps[1].box, s.block_depth, shares.right);
   out.line("at.advance();");
   out.close(3);
   out.line("__syncwarp();");
@@ -164,34 +190,28 @@ std::int64_t tensor_maps_bytes(const ContractionProblem& problem, const Contract
 }
 
 Status print_tensor_maps(Writer& out, const ContractionProblem& problem, const ContractionSchedule& schedule) {
-  STITCH_ASSIGN(const TensorBox left, kernel::left_box(problem, schedule));
-  print_tensor_map(out, "LeftMap", graph::byte_size(problem.left.dtype), left);
-  for (std::size_t p = 0; p < kernel::parts_of(problem).size(); ++p) {
-    const ContractionProblem& part = kernel::parts_of(problem)[p];
-    STITCH_ASSIGN(const TensorBox right, kernel::right_box(part, schedule));
-    print_tensor_map(out, right_map(problem, p), graph::byte_size(part.right.dtype), right);
-  }
+  STITCH_ASSIGN(const std::vector<NamedMap> maps, maps_of(problem, schedule));
+  for (const NamedMap& map : maps) print_tensor_map(out, map.name, graph::byte_size(map.operand->dtype), map.box);
   return {};
 }
 
 Status print_staying_blocks(Writer& out, const ContractionProblem& problem, const ContractionSchedule& s,
                             const std::string& wait, const std::function<void()>& results) {
-  STITCH_ASSIGN(const TensorBox left, kernel::left_box(problem, s));
-  STITCH_ASSIGN(const TensorBox right, kernel::right_box(kernel::parts_of(problem)[0], s));
+  STITCH_ASSIGN(const std::vector<NamedMap> maps, maps_of(problem, s));
   const int warps = kernel::shape_of(problem, s).warps;
   out.line("unsigned char* const right_tiles = shared + {} * LeftTile::bytes;", s.stages);
   out.line("unsigned char* const own_maps = right_tiles + {} * RightTile::bytes;", s.stages);
   const kernel::TensorShares shares = kernel::tensor_shares(problem, s);
   const int together = std::max(shares.left, shares.right);
   out.line("const TensorStages<{}, {}, {}> stages{{shared_address(own_maps + {})}};", s.stages, warps, together,
-           (1 + std::ssize(kernel::parts_of(problem))) * kernel::tensor_map_bytes);
+           kernel::tensor_maps(problem) * kernel::tensor_map_bytes);
   if (together > 1) out.line("const int rank = block_of_cluster();");
   print_warpgroup_place(out, s);
   print_row_barriers(out, problem, s);
   out.line("stages.begin();");
   out.line("{}", wait);
   out.open("if (warp == {})", warps);
-  print_asking_warp(out, problem, s, left, right);
+  print_asking_warp(out, problem, s, maps);
   out.close();
   out.open("else");
   print_multiplying_warps(out, problem, s, results);

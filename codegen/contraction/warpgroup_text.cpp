@@ -24,11 +24,12 @@ std::string modifiers(const ContractionProblem& problem) {
 std::string_view multiplied(graph::DType dtype) { return dtype == graph::DType::f32 ? "tf32" : to_string(dtype); }
 
 /// Both operands' tiles of a turn.
-void print_copies(Writer& out, const ContractionSchedule& s, int threads, std::string_view tile) {
+void print_copies(Writer& out, const ContractionProblem& problem, const ContractionSchedule& s, int threads,
+                  std::string_view tile) {
   for (const bool left : {true, false}) {
     const std::string place = fmt::format("{} + {} % {} * {}Tile::bytes", left ? "shared" : "right_tiles", tile,
                                           s.stages, left ? "Left" : "Right");
-    print_tile_copy(out, left, threads, place, tile, s.block_depth);
+    print_tile_copy(out, left, threads, place, tile, s.block_depth, !problem.terms.empty());
   }
 }
 
@@ -87,7 +88,7 @@ void print_warpgroup_loop(Writer& out, const ContractionProblem& problem, const 
   const int ahead = schedule.stages - 2;  // tiles that are on their way when one is waited for
   out.line("unsigned char* const right_tiles = shared + {} * LeftTile::bytes;", schedule.stages);
   for (int tile = 0; tile < ahead; ++tile) {
-    print_copies(out, schedule, shape.threads, std::to_string(tile));
+    print_copies(out, problem, schedule, shape.threads, std::to_string(tile));
     out.line("commit_copies();");
   }
   out.line("#pragma unroll 1");
@@ -96,7 +97,7 @@ void print_warpgroup_loop(Writer& out, const ContractionProblem& problem, const 
   out.line("share_with_wgmma();");
   out.line("__syncthreads();");
   out.open("if (k + {} < {})", ahead, shape.depth_tiles);
-  print_copies(out, schedule, shape.threads, fmt::format("(k + {})", ahead));
+  print_copies(out, problem, schedule, shape.threads, fmt::format("(k + {})", ahead));
   out.close();
   out.line("commit_copies();");
   out.line(

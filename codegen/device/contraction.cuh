@@ -89,7 +89,7 @@ __device__ __forceinline__ void copy_tile(unsigned char* to, const Operand& oper
     const int line = i / runs, element = i % runs * run;
     const int row = first_row + (Tile::along_depth ? line : element);
     const int k = first_k + (Tile::along_depth ? element : line);
-    const bool inside = (Operand::whole_rows || row < operand.rows) && (Operand::whole_depth || k < Operand::depth) &&
+    const bool inside = (Operand::whole_rows || row < operand.rows) && (Operand::whole_depth || k < operand.depth) &&
                         Operand::covers(row, k);
     copy_or_zero<Tile::copy_bytes>(to + Tile::place(line, element), operand.data + (inside ? operand.at(row, k) : 0),
                                    inside);

@@ -13,6 +13,16 @@ bool windows_agree(const ContractionOperand& operand, std::int64_t elements, Con
   });
 }
 
+/// Whether the same expression, but for strides, finds an element along both; the outermost extent is in none.
+bool alike(const ContractionDigits& a, const ContractionDigits& b) {
+  if (a.size() != b.size()) return false;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (i > 0 && a[i].extent != b[i].extent) return false;
+    if ((a[i].stride == 0) != (b[i].stride == 0)) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 bool runs(const ContractionDigits& digits) { return !digits.empty() && digits.back().stride == 1; }
@@ -44,6 +54,11 @@ int widest_access(const ContractionOperand& operand) {
       break;
   }
   return bytes;
+}
+
+bool read_alike(const ContractionOperand& a, const ContractionOperand& b) {
+  return a.dtype == b.dtype && contiguity(a) == contiguity(b) && alike(a.batch, b.batch) && alike(a.free, b.free) &&
+         alike(a.contracted, b.contracted);
 }
 
 }  // namespace stitch::kernel

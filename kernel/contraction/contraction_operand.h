@@ -56,6 +56,10 @@ Contiguity contiguity(const ContractionOperand& operand);
 /// element.
 int widest_access(const ContractionOperand& operand);
 
+/// Whether the same expression, but for addresses and strides, finds an element of both, wherever they have it; the
+/// outermost extents may differ.
+bool read_alike(const ContractionOperand& a, const ContractionOperand& b);
+
 /// Whether elements follow one another along the innermost of these dimensions.
 bool runs(const ContractionDigits& digits);
 /// Whether every place that such digits name, but for those along the innermost where it is `contiguous`, is a multiple

@@ -59,21 +59,6 @@ Result<ContractionProblem> completed(ContractionProblem problem, const graph::St
   return problem;
 }
 
-/// The root's dimensions as digits of (b · columns + n) · rows + m.
-graph::StridedView turned(graph::StridedView sums, const ContractionProblem& problem) {
-  const std::int64_t plane = problem.rows * problem.columns;
-  for (auto& dimension : sums.dims) {
-    for (auto& [extent, stride] : dimension) {
-      if (stride < problem.columns) {
-        stride *= problem.rows;
-      } else if (stride < plane) {
-        stride /= problem.columns;
-      }
-    }
-  }
-  return sums;
-}
-
 DType accumulator_of(DType left, DType right, DType result) {
   if (!graph::is_floating(result)) return graph::info(result).accumulator;
   const bool wide = left == DType::f64 || right == DType::f64 || result == DType::f64;
@@ -100,11 +85,48 @@ void hash_window(Hasher& hasher, const WindowDimension& window) {
     hasher.integer(static_cast<std::uint64_t>(each));
 }
 
+void hash_operand(Hasher& hasher, const ContractionOperand& operand) {
+  hasher.integer(static_cast<std::uint64_t>(operand.parameter)).text(to_string(operand.dtype));
+  hasher.integer(static_cast<std::uint64_t>(operand.offset));
+  for (const auto* digits : {&operand.batch, &operand.free, &operand.contracted}) hash_digits(hasher, *digits);
+  hasher.integer(operand.windows.size());
+  for (const WindowDimension& window : operand.windows) hash_window(hasher, window);
+}
+
 }  // namespace
 
 std::span<const ContractionProblem> parts_of(const ContractionProblem& problem) {
   if (problem.members.empty()) return {&problem, 1};
   return problem.members;
+}
+
+std::vector<const ContractionOperand*> left_operands(const ContractionProblem& problem) {
+  if (problem.terms.empty()) return {&problem.left};
+  std::vector<const ContractionOperand*> operands;
+  for (const ContractionTerm& term : problem.terms) operands.push_back(&term.left);
+  return operands;
+}
+
+std::vector<const ContractionOperand*> right_operands(const ContractionProblem& problem) {
+  std::vector<const ContractionOperand*> operands;
+  for (const ContractionTerm& term : problem.terms) operands.push_back(&term.right);
+  if (!operands.empty()) return operands;
+  for (const ContractionProblem& part : parts_of(problem)) operands.push_back(&part.right);
+  return operands;
+}
+
+int widest_access(const std::vector<const ContractionOperand*>& operands) {
+  int bytes = widest_bytes;
+  for (const ContractionOperand* operand : operands) bytes = std::min(bytes, widest_access(*operand));
+  return bytes;
+}
+
+std::int64_t depth_tiles(const ContractionProblem& problem, std::int64_t block_depth) {
+  const auto tiles = [&](std::int64_t contracted) { return (contracted + block_depth - 1) / block_depth; };
+  if (problem.terms.empty()) return tiles(problem.contracted);
+  std::int64_t count = 0;
+  for (const ContractionTerm& term : problem.terms) count += tiles(term.contracted);
+  return count;
 }
 
 std::int64_t most_columns(const ContractionProblem& problem) {
@@ -125,7 +147,7 @@ double ContractionProblem::products() const {
 }
 
 std::int64_t ContractionProblem::least_bytes() const {
-  if (!members.empty()) return kernel::least_bytes(*graph);
+  if (!members.empty() || summed) return kernel::least_bytes(*whole());
   // A member's graph has the parameters of the others, too.
   const Result<Graph> own = graph::part_of(*graph, graph->results()[0]);
   return kernel::least_bytes(own ? *own : *graph);
@@ -154,7 +176,7 @@ Result<ContractionProblem> derive_contraction(Graph graph) {
   auto found = completed(problem, sides.sums);
   if (found || problem.is_convolution()) return found;
   // What is combined may be the columns, seen from the other side.
-  auto other = completed(turned(problem), turned(sides.sums, problem));
+  auto other = completed(turned(problem), turned(sides.sums, extents_of(problem)));
   return other && !other->row_reductions.empty() ? std::move(other) : std::move(found);
 }
 
@@ -186,6 +208,7 @@ Result<Graph> without_rows(const ContractionProblem& problem) {
 
 ContractionProblem turned(ContractionProblem problem) {
   std::swap(problem.left, problem.right);
+  for (ContractionTerm& term : problem.terms) std::swap(term.left, term.right);
   std::swap(problem.rows, problem.columns);
   std::swap(problem.result.rows, problem.result.columns);
   for (ContractionResult& result : problem.results) std::swap(result.rows, result.columns);
@@ -230,7 +253,10 @@ ResultAccess widest_access(const ContractionResult& result) {
 std::string to_string(const ContractionProblem& problem) {
   const bool left_turned = contiguity(problem.left) == Contiguity::free;
   const bool right_turned = contiguity(problem.right) == Contiguity::contracted;
-  std::string columns, results;
+  std::string columns, results, contracted;
+  for (const ContractionTerm& term : problem.terms)
+    contracted += fmt::format("{}{}", contracted.empty() ? "" : "+", term.contracted);
+  if (problem.terms.empty()) contracted = std::to_string(problem.contracted);
   for (const ContractionProblem& part : parts_of(problem)) {
     const std::string gates = part.gates == 1 ? "" : fmt::format("{}×", part.gates);
     columns += fmt::format("{}{}{}", columns.empty() ? "" : "+", gates, part.units());
@@ -239,8 +265,8 @@ std::string to_string(const ContractionProblem& problem) {
   }
   return fmt::format("{} {}{}×{}·{} → {}{}", to_string(problem.left.dtype),
                      problem.is_convolution() ? "convolution " : "", problem.batch,
-                     extents_text(problem.rows, problem.contracted, left_turned),
-                     extents_text(problem.contracted, columns, right_turned), results,
+                     extents_text(problem.rows, contracted, left_turned),
+                     extents_text(contracted, columns, right_turned), results,
                      !problem.row_reductions.empty() ? " with rows"
                      : problem.has_epilogue()        ? " with epilogue"
                                                      : "");
@@ -252,12 +278,11 @@ Hash128 contraction_hash(const ContractionProblem& problem) {
   // Each with its own graph, whose results are the whole one's.
   for (const ContractionProblem& member : problem.members) hasher.hash(contraction_hash(member));
   if (!problem.members.empty()) return hasher.finish();
-  for (const ContractionOperand* operand : {&problem.left, &problem.right}) {
-    hasher.integer(static_cast<std::uint64_t>(operand->parameter)).text(to_string(operand->dtype));
-    hasher.integer(static_cast<std::uint64_t>(operand->offset));
-    for (const auto* digits : {&operand->batch, &operand->free, &operand->contracted}) hash_digits(hasher, *digits);
-    hasher.integer(operand->windows.size());
-    for (const WindowDimension& window : operand->windows) hash_window(hasher, window);
+  for (const ContractionOperand* operand : {&problem.left, &problem.right}) hash_operand(hasher, *operand);
+  if (!problem.terms.empty()) hasher.text("terms").integer(problem.terms.size());
+  for (const ContractionTerm& term : problem.terms) {
+    hasher.integer(static_cast<std::uint64_t>(term.contracted));
+    for (const ContractionOperand* operand : {&term.left, &term.right}) hash_operand(hasher, *operand);
   }
   if (problem.gates > 1) hasher.text("gates").integer(static_cast<std::uint64_t>(problem.gates));
   if (problem.other_right) {
@@ -269,8 +294,8 @@ Hash128 contraction_hash(const ContractionProblem& problem) {
     hash_digits(hasher, *digits);
   // Without names: layers of a model are one problem. Which argument is which parameter is part of the code.
   if (problem.graph == nullptr) return hasher.finish();
-  const auto form = graph::canonicalise(*problem.graph);
-  hasher.text(form ? form->key.hex() : graph::encode(*problem.graph, graph::Encoding::cbor));
+  const auto form = graph::canonicalise(*problem.whole());
+  hasher.text(form ? form->key.hex() : graph::encode(*problem.whole(), graph::Encoding::cbor));
   for (const int parameter : form ? form->parameter_order : std::vector<int>{})
     hasher.integer(static_cast<std::uint64_t>(parameter));
   return hasher.finish();

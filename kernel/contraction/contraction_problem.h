@@ -33,6 +33,12 @@
 
 namespace stitch::kernel {
 
+/// One of several products whose sum a result is made of (summed_contraction.h).
+struct ContractionTerm {
+  std::int64_t contracted = 0;
+  ContractionOperand left, right;
+};
+
 struct ContractionProblem {
   std::int64_t batch = 1, rows = 0, columns = 0, contracted = 0;
   ContractionOperand left, right;
@@ -52,7 +58,13 @@ struct ContractionProblem {
   /// Of several products that share their left operand (merged_contraction.h), each by itself; `columns` are then those
   /// of all, `right`, `result` and `root` the first one's, and number i makes the graph's result i. Else empty.
   std::vector<ContractionProblem> members;
+  /// Of a sum of products (summed_contraction.h), each with its part of the contracted dimension; `left` and `right`
+  /// are the first one's, `contracted` is that of all, and `graph` computes the first one alone. Else empty.
+  std::vector<ContractionTerm> terms;
+  std::shared_ptr<const graph::Graph> summed;  ///< of such: what all of it is, with the same parameters and results
 
+  /// All that the kernel computes.
+  [[nodiscard]] const std::shared_ptr<const graph::Graph>& whole() const { return summed ? summed : graph; }
   /// Columns of the results.
   [[nodiscard]] std::int64_t units() const { return columns / gates; }
   /// Whether the left operand is looked up under windows (contraction_sides.h).
@@ -89,7 +101,14 @@ ContractionProblem turned(ContractionProblem problem);
 
 /// The members of a merged problem; of any other the problem itself.
 std::span<const ContractionProblem> parts_of(const ContractionProblem& problem);
-/// Of the widest of them.
+/// The left or right operands, of which a tile is of one: of each part, or of each term.
+std::vector<const ContractionOperand*> left_operands(const ContractionProblem& problem);
+std::vector<const ContractionOperand*> right_operands(const ContractionProblem& problem);
+/// The most bytes that one access may take of any of them (contraction_operand.h).
+int widest_access(const std::vector<const ContractionOperand*>& operands);
+/// Tiles of the contracted dimension, of all terms: a tile is of one.
+std::int64_t depth_tiles(const ContractionProblem& problem, std::int64_t block_depth);
+/// Of the widest of the parts.
 std::int64_t most_columns(const ContractionProblem& problem);
 
 /// Elements one store may take along the result's contiguous dimension, up to 16 bytes; and whether that is the rows.

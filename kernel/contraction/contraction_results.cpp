@@ -38,6 +38,20 @@ bool is_layout(Op op) { return op == Op::transpose || op == Op::reshape; }
 
 }  // namespace
 
+StridedView turned(StridedView sums, const ContractionExtents& extents) {
+  const std::int64_t plane = extents.rows * extents.columns;
+  for (auto& dimension : sums.dims) {
+    for (auto& [extent, stride] : dimension) {
+      if (stride < extents.columns) {
+        stride *= extents.rows;
+      } else if (stride < plane) {
+        stride /= extents.columns;
+      }
+    }
+  }
+  return sums;
+}
+
 Result<ContractionDigits> stored_between(const StridedView& view, std::int64_t low, std::int64_t high) {
   ContractionDigits digits;
   for (const StoredDigit& digit : stored_digits(view)) {

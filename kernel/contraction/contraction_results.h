@@ -20,6 +20,10 @@ struct ContractionExtents {
   std::int64_t batch = 1, rows = 0, columns = 0;
 };
 
+/// The root's dimensions as digits of (b · rows + m) · columns + n, seen from the other side: of (b · columns + n) ·
+/// rows + m.
+graph::StridedView turned(graph::StridedView sums, const ContractionExtents& extents);
+
 /// Where a result's elements are stored. They are dense, each exactly once.
 struct ContractionResult {
   graph::DType dtype = graph::DType::f32;

@@ -80,6 +80,13 @@ std::string warpgroups(const Problem& p, const Schedule& s, const DeviceSpec&) {
   return left.empty() ? warpgroup_tile(p.right, s.block_columns, s.warp_columns, s.block_depth) : left;
 }
 
+/// What is in the way of copies that are the same whichever of the operands a tile is of; empty: nothing.
+std::string unlike_boxes(const Result<std::vector<TensorBox>>& boxes) {
+  if (!boxes) return boxes.error().message;
+  const auto is_unlike = [&](const TensorBox& box) { return box.dimensions.size() != (*boxes)[0].dimensions.size(); };
+  return std::ranges::any_of(*boxes, is_unlike) ? "maps of unlike dimensions" : "";
+}
+
 std::string tensor_copies(const Problem& p, const Schedule& s, const DeviceSpec& d) {
   if (!s.tensor_copies) return s.cluster == 1 && s.resident == 0 ? "" : "clusters and blocks that stay without them";
   if (!is_warpgroup(s.instruction)) return fmt::format("{} does not read what they bring", to_string(s.instruction));
@@ -90,15 +97,10 @@ std::string tensor_copies(const Problem& p, const Schedule& s, const DeviceSpec&
   const int together = s.cluster * s.row_blocks;
   if (s.resident < together || s.resident % together != 0)
     return fmt::format("{} blocks in clusters of {}", s.resident, together);
-  const Result<TensorBox> left = left_box(p, s), first = right_box(parts_of(p)[0], s);
-  if (!left) return "left: " + left.error().message;
-  for (const Problem& part : parts_of(p)) {
-    const Result<TensorBox> right = right_box(part, s);
-    if (!right) return "right: " + right.error().message;
-    // A tile of any member is brought by the same copies.
-    if (right->dimensions.size() != first->dimensions.size()) return "right: maps of unlike dimensions";
-  }
-  return {};
+  std::string left = unlike_boxes(left_boxes(p, s));
+  if (!left.empty()) return "left: " + left;
+  std::string right = unlike_boxes(right_boxes(p, s));
+  return right.empty() ? "" : "right: " + right;
 }
 
 std::string thread_tile(const Problem& p, const Schedule& s, const DeviceSpec&) {
@@ -140,20 +142,17 @@ std::string fragment_stages(const Problem& p, const Schedule& s, const DeviceSpe
   return known && steps % s.fragment_stages == 0 ? "" : fmt::format("{} stages of {} steps", s.fragment_stages, steps);
 }
 
-std::string copy_of(const ContractionOperand& operand, int bytes, int free, int depth) {
-  const int size = graph::byte_size(operand.dtype);
-  const int run = (contiguity(operand) == Contiguity::free ? free : depth) * size;
-  if (bytes >= size && bytes <= widest_access(operand) && bytes <= run) return {};
-  return fmt::format("copies of {} bytes, at least {} and at most {}", bytes, size,
-                     std::min(run, widest_access(operand)));
+std::string copy_of(const std::vector<const ContractionOperand*>& operands, int bytes, int free, int depth) {
+  const int size = graph::byte_size(operands[0]->dtype);
+  const int run = (contiguity(*operands[0]) == Contiguity::free ? free : depth) * size;
+  const int most = std::min(run, widest_access(operands));
+  if (bytes >= size && bytes <= most) return {};
+  return fmt::format("copies of {} bytes, at least {} and at most {}", bytes, size, most);
 }
 
 std::string copies(const Problem& p, const Schedule& s, const DeviceSpec&) {
-  std::string wrong = copy_of(p.left, s.left_copy, s.block_rows, s.block_depth);
-  for (const Problem& part : parts_of(p)) {
-    if (wrong.empty()) wrong = copy_of(part.right, s.right_copy, s.block_columns, s.block_depth);
-  }
-  return wrong;
+  std::string wrong = copy_of(left_operands(p), s.left_copy, s.block_rows, s.block_depth);
+  return wrong.empty() ? copy_of(right_operands(p), s.right_copy, s.block_columns, s.block_depth) : wrong;
 }
 
 std::string stores(const Problem& p, const Schedule& s, const DeviceSpec&) {
@@ -163,7 +162,7 @@ std::string stores(const Problem& p, const Schedule& s, const DeviceSpec&) {
 }
 
 std::string split(const Problem& p, const Schedule& s, const DeviceSpec&) {
-  const std::int64_t tiles = (p.contracted + s.block_depth - 1) / s.block_depth;
+  const std::int64_t tiles = depth_tiles(p, s.block_depth);
   return s.split >= 1 && s.split <= std::max<std::int64_t>(1, tiles)
              ? ""
              : fmt::format("{} tiles split {} times", tiles, s.split);
@@ -207,7 +206,7 @@ std::string registers(const Problem& p, const Schedule& s, const DeviceSpec& d) 
 std::string extents(const Problem& p, const Schedule& s, const DeviceSpec&) {
   const ContractionShape shape = shape_of(p, s);
   const std::int64_t most = std::max({p.batch, p.rows + s.block_rows, p.columns + s.block_columns,
-                                      p.contracted + s.split * s.block_depth, shape.blocks});
+                                      (depth_tiles(p, s.block_depth) + s.split) * s.block_depth, shape.blocks});
   return most < int_limit && s.group >= 1 ? "" : fmt::format("extents of {}", most);
 }
 
@@ -311,17 +310,15 @@ std::optional<ContractionInstruction> warpgroup_instruction_for(const Problem& p
 }
 
 void fit_accesses(const Problem& problem, Schedule& s) {
-  const auto run = [&](const ContractionOperand& operand, int free) {
-    return (contiguity(operand) == Contiguity::free ? free : s.block_depth) * graph::byte_size(operand.dtype);
+  const auto widest = [&](const std::vector<const ContractionOperand*>& operands, int free) {
+    const int run = contiguity(*operands[0]) == Contiguity::free ? free : s.block_depth;
+    return std::min(widest_access(operands), run * graph::byte_size(operands[0]->dtype));
   };
-  s.left_copy = std::min(widest_access(problem.left), run(problem.left, s.block_rows));
-  s.right_copy = widest_bytes;
+  s.left_copy = widest(left_operands(problem), s.block_rows);
+  s.right_copy = widest(right_operands(problem), s.block_columns);
   int store = 1;
   s.store = widest_bytes;  // elements, of one byte at the least: what store_of takes for no limit
-  for (const Problem& part : parts_of(problem)) {
-    s.right_copy = std::min({s.right_copy, widest_access(part.right), run(part.right, s.block_columns)});
-    store = std::max(store, store_of(part, s));
-  }
+  for (const Problem& part : parts_of(problem)) store = std::max(store, store_of(part, s));
   s.store = store;
   fit_rows(problem, s);
 }

@@ -25,9 +25,12 @@ int core_depth(const ContractionProblem& problem) {
 
 }  // namespace
 
+std::int64_t tensor_maps(const ContractionProblem& problem) {
+  return std::ssize(left_operands(problem)) + std::ssize(right_operands(problem));
+}
+
 std::int64_t tensor_copy_bytes(const ContractionProblem& problem, const ContractionSchedule& schedule) {
-  const std::int64_t maps = 1 + std::ssize(parts_of(problem));
-  return maps * tensor_map_bytes + divided_up(2 * 8 * schedule.stages, 128) * 128;
+  return tensor_maps(problem) * tensor_map_bytes + divided_up(2 * 8 * schedule.stages, 128) * 128;
 }
 
 std::vector<std::int64_t> first_tiles(const ContractionProblem& problem, const ContractionSchedule& schedule) {
@@ -56,7 +59,7 @@ ContractionShape shape_of(const ContractionProblem& problem, const ContractionSc
   shape.row_tiles = divided_up(divided_up(problem.rows, s.block_rows), s.cluster) * s.cluster;
   for (const ContractionProblem& part : parts_of(problem))
     shape.column_tiles += divided_up(part.columns, s.block_columns);
-  shape.depth_tiles = divided_up(divided_up(problem.contracted, s.block_depth), s.split);
+  shape.depth_tiles = divided_up(kernel::depth_tiles(problem, s.block_depth), s.split);
   shape.tiles = problem.batch * shape.row_tiles * shape.column_tiles;
   shape.blocks = std::max<std::int64_t>(1, shape.tiles * s.split);
   shape.grid = s.resident > 0 ? std::min<std::int64_t>(s.resident, shape.blocks) : shape.blocks;

@@ -34,6 +34,8 @@ struct ContractionShape {
   int fragments = 0;                             ///< 4-byte registers of its operands, all fragment stages
   int registers = 0;                             ///< estimate of all that a thread has
 };
+/// Tensor maps that tensor copies take: one of each operand.
+std::int64_t tensor_maps(const ContractionProblem& problem);
 /// What tensor copies have in shared memory behind their stages: a tensor map of each operand, and two barriers a
 /// stage.
 std::int64_t tensor_copy_bytes(const ContractionProblem& problem, const ContractionSchedule& schedule);

@@ -17,21 +17,6 @@ Error unmergeable(fmt::format_string<Arguments...> format, Arguments&&... argume
   return make_error(ErrorKind::unsupported, format, std::forward<Arguments>(arguments)...);
 }
 
-/// Whether the same expression, but for strides, finds an element along both; the outermost extent is in none.
-bool alike(const ContractionDigits& a, const ContractionDigits& b) {
-  if (a.size() != b.size()) return false;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    if (i > 0 && a[i].extent != b[i].extent) return false;
-    if ((a[i].stride == 0) != (b[i].stride == 0)) return false;
-  }
-  return true;
-}
-
-bool read_alike(const ContractionOperand& a, const ContractionOperand& b) {
-  return a.dtype == b.dtype && contiguity(a) == contiguity(b) && alike(a.batch, b.batch) && alike(a.free, b.free) &&
-         alike(a.contracted, b.contracted);
-}
-
 /// What is in the way of one loop for both; empty: nothing.
 std::string difference(const ContractionProblem& first, const ContractionProblem& other) {
   if (!(first.left == other.left)) return "another operand";

@@ -54,22 +54,46 @@ Result<TensorBox> tensor_box_of(const ContractionOperand& operand, std::int64_t 
   return box;
 }
 
-TensorShares tensor_shares(const ContractionProblem& problem, const ContractionSchedule& s) {
-  const auto box = [&](int shares) {
-    return tensor_box_of(problem.left, problem.rows, problem.contracted, s.block_rows, s.block_depth, shares);
+namespace {
+
+/// Of each left operand, by a block that brings one of so many `shares`.
+Result<std::vector<TensorBox>> boxes_of_left(const ContractionProblem& problem, const ContractionSchedule& s,
+                                             int shares) {
+  std::vector<TensorBox> boxes;
+  const auto add = [&](const ContractionOperand& left, std::int64_t contracted) -> Status {
+    STITCH_ASSIGN(TensorBox box, tensor_box_of(left, problem.rows, contracted, s.block_rows, s.block_depth, shares));
+    boxes.push_back(std::move(box));
+    return {};
   };
-  const bool whole = s.row_blocks > 1 && s.block_rows % s.row_blocks == 0 && box(s.row_blocks).ok();
+  for (const ContractionTerm& term : problem.terms) STITCH_TRY(add(term.left, term.contracted));
+  if (problem.terms.empty()) STITCH_TRY(add(problem.left, problem.contracted));
+  return boxes;
+}
+
+}  // namespace
+
+TensorShares tensor_shares(const ContractionProblem& problem, const ContractionSchedule& s) {
+  const bool whole =
+      s.row_blocks > 1 && s.block_rows % s.row_blocks == 0 && boxes_of_left(problem, s, s.row_blocks).ok();
   return {whole ? s.row_blocks : 1, s.cluster};
 }
 
-Result<TensorBox> left_box(const ContractionProblem& problem, const ContractionSchedule& s) {
-  return tensor_box_of(problem.left, problem.rows, problem.contracted, s.block_rows, s.block_depth,
-                       tensor_shares(problem, s).left);
+Result<std::vector<TensorBox>> left_boxes(const ContractionProblem& problem, const ContractionSchedule& s) {
+  return boxes_of_left(problem, s, tensor_shares(problem, s).left);
 }
 
-Result<TensorBox> right_box(const ContractionProblem& problem, const ContractionSchedule& s) {
-  return tensor_box_of(problem.right, problem.columns, problem.contracted, s.block_columns, s.block_depth,
-                       tensor_shares(problem, s).right);
+Result<std::vector<TensorBox>> right_boxes(const ContractionProblem& problem, const ContractionSchedule& s) {
+  const int shares = tensor_shares(problem, s).right;
+  std::vector<TensorBox> boxes;
+  const auto add = [&](const ContractionOperand& right, std::int64_t columns, std::int64_t contracted) -> Status {
+    STITCH_ASSIGN(TensorBox box, tensor_box_of(right, columns, contracted, s.block_columns, s.block_depth, shares));
+    boxes.push_back(std::move(box));
+    return {};
+  };
+  for (const ContractionTerm& term : problem.terms) STITCH_TRY(add(term.right, problem.columns, term.contracted));
+  if (!problem.terms.empty()) return boxes;
+  for (const ContractionProblem& part : parts_of(problem)) STITCH_TRY(add(part.right, part.columns, part.contracted));
+  return boxes;
 }
 
 }  // namespace stitch::kernel

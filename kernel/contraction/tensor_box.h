@@ -35,8 +35,8 @@ struct TensorShares {
 };
 TensorShares tensor_shares(const ContractionProblem& problem, const ContractionSchedule& schedule);
 
-/// The boxes of a schedule's operands.
-Result<TensorBox> left_box(const ContractionProblem& problem, const ContractionSchedule& schedule);
-Result<TensorBox> right_box(const ContractionProblem& problem, const ContractionSchedule& schedule);
+/// The boxes of a schedule's operands, in the order of left_operands(problem) and right_operands(problem).
+Result<std::vector<TensorBox>> left_boxes(const ContractionProblem& problem, const ContractionSchedule& schedule);
+Result<std::vector<TensorBox>> right_boxes(const ContractionProblem& problem, const ContractionSchedule& schedule);
 
 }  // namespace stitch::kernel

@@ -44,7 +44,7 @@ inline KernelCase case_of(const kernel::ContractionProblem& problem, const kerne
   auto kernel = generate_contraction(problem, schedule, {.name = "contraction", .comment = ""});
   if (!kernel) throw std::runtime_error(kernel.error().message);
   KernelCase made;
-  made.graph = problem.graph;
+  made.graph = problem.whole();
   made.kernel = *std::move(kernel);
   return made;
 }

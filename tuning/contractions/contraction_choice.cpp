@@ -6,15 +6,19 @@
 #include "costmodel/uncertainty.h"
 #include "kernel/contraction/gated_contraction.h"
 #include "kernel/contraction/merged_contraction.h"
+#include "kernel/contraction/summed_contraction.h"
 
 namespace stitch::tuning {
 Result<kernel::ContractionProblem> product_of(const graph::Graph& fragment) {
   const auto products = std::ranges::count_if(fragment.nodes(), graph::is_contraction, &graph::Node::op);
   Result<kernel::ContractionProblem> found =
       products > 1 ? kernel::derive_merged(fragment) : kernel::derive_contraction(fragment);
-  // What neither is may have gates; if not, the first reason is the one to be told.
+  // What neither is may have gates, or be a sum; if not, the first reason is the one to be told.
   if (!found) {
     if (auto gated = kernel::derive_gated(fragment)) found = std::move(gated);
+  }
+  if (!found && products > 1) {
+    if (auto summed = kernel::derive_summed(fragment)) found = std::move(summed);
   }
   STITCH_ASSIGN(kernel::ContractionProblem problem, std::move(found));
   for (const kernel::ContractionProblem& part : kernel::parts_of(problem)) {

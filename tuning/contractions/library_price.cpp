@@ -7,6 +7,7 @@
 #include "graph/calls/find_calls.h"
 #include "graph/calls/strided_matmul.h"
 #include "graph/subgraph.h"
+#include "kernel/contraction/summed_contraction.h"
 
 namespace stitch::tuning {
 namespace {
@@ -73,6 +74,17 @@ Result<LibraryPrice> library_price(const ContractionProblem& problem, const Devi
     const double read = static_cast<double>(other.type(other.results()[0]).bytes());
     both.calls_us += costmodel::rows_apart_us(problem, other, device, constants) + read / device.copy_bandwidth() * 1e6;
     return both;
+  }
+  if (!problem.terms.empty()) {
+    STITCH_ASSIGN(LibraryPrice all, library_price(kernel::without_other_terms(problem), device, constants));
+    for (const graph::NodeId root : kernel::other_roots(problem)) {
+      STITCH_ASSIGN(const graph::Graph product, graph::part_of(*problem.summed, {root, 0}));
+      STITCH_ASSIGN(const ContractionProblem alone, kernel::derive_contraction(product));
+      STITCH_ASSIGN(const LibraryPrice price, pricing.of(alone, product));
+      // Whoever adds it reads it.
+      all.calls_us += price.calls_us + product.type(product.results()[0]).bytes() / device.copy_bandwidth() * 1e6;
+    }
+    return all;
   }
   if (problem.has_rows()) {
     STITCH_ASSIGN(const graph::Graph product, kernel::without_rows(problem));

@@ -20,7 +20,7 @@ Result<ProductKernels> contraction_kernels(kernel::ContractionProblem derived, c
                                            const search::ContractionSpaceOptions& space) {
   const auto problem = std::make_shared<const kernel::ContractionProblem>(std::move(derived));
   STITCH_ASSIGN(const ContractionChoice choice, choose_contraction(*problem, device, space));
-  ProductKernels kernels{problem->graph, {}, choice.library.calls_us, choice.library.rest_us, choice.uncertainty_us};
+  ProductKernels kernels{problem->whole(), {}, choice.library.calls_us, choice.library.rest_us, choice.uncertainty_us};
   // Passes over rows ask for as much at once as there are registers for, and put variables of the loop aside.
   const int idle_spills = problem->row_reductions.empty() ? 0 : 64;
   for (const auto& [schedule, predicted_us] : choice.ranked.best) {

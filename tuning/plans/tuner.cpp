@@ -7,6 +7,7 @@
 #include "graph/calls/matmul_calls.h"
 #include "graph/subgraph.h"
 #include "kernel/contraction/row_reductions.h"
+#include "kernel/contraction/summed_contraction.h"
 #include "search/partition/loop_choice.h"
 #include "tuning/contractions/contraction_choice.h"
 #include "tuning/contractions/product_kernels.h"
@@ -59,9 +60,24 @@ Result<double> us_before_rows(const kernel::ContractionProblem& problem, Product
          costmodel::rows_apart_us(problem, product, device) - device.dependent_saving_us();
 }
 
+/// What products that are added would take one after the other, each of which reads the sum of those before, µs.
+Result<double> us_of_terms(const kernel::ContractionProblem& problem, ProductsBy by, const DeviceSpec& device) {
+  STITCH_ASSIGN(const OwnPrice behind, own_price(*problem.graph, by, device));
+  double us = behind.us;
+  int ours = behind.is_ours ? 1 : 0;
+  for (const graph::NodeId root : kernel::other_roots(problem)) {
+    STITCH_ASSIGN(const graph::Graph one, graph::part_of(*problem.summed, {root, 0}));
+    STITCH_ASSIGN(const OwnPrice price, own_price(one, by, device));
+    us += price.us + one.type(one.results()[0]).bytes() / device.copy_bandwidth() * 1e6;
+    ours += price.is_ours ? 1 : 0;
+  }
+  return us - std::max(0, ours - 1) * device.dependent_saving_us();
+}
+
 /// What several products that are one kernel would take one by one, each by whichever computes it then, µs. All but the
 /// first of ours stand behind a kernel.
 Result<double> us_apart(const kernel::ContractionProblem& problem, ProductsBy by, const DeviceSpec& device) {
+  if (!problem.terms.empty()) return us_of_terms(problem, by, device);
   if (problem.has_rows()) return us_before_rows(problem, by, device);
   double us = 0;
   int ours = 0;
@@ -129,7 +145,10 @@ bool Tuner::computes_product(const graph::Graph& call, std::optional<ProductsBy>
   const auto kernels = product_kernels(call, context_->device, 1);
   if (!kernels || !is_taken(*kernels, call, by, rest_apart)) return false;
   const auto problem = product_of(call);
-  if (!problem || (problem->members.empty() && !problem->has_rows())) return true;  // one call, or an attention
+  const auto joins = [](const kernel::ContractionProblem& p) {
+    return !p.members.empty() || !p.terms.empty() || p.has_rows();
+  };
+  if (!problem || !joins(*problem)) return true;  // one call, or an attention
   const auto apart = us_apart(*problem, by, context_->device);
   return apart && kernels->best.front().predicted_us < *apart;
 }

@@ -188,6 +188,11 @@ class RegionBuilder {
     } else if (const auto* both = std::get_if<ProductAndRows>(&piece.work)) {
       status =
           fill_joined(piece, fmt::format("{}, and what its rows are combined for", both->product->description), step);
+    } else if (const auto* sum = std::get_if<SummedCalls>(&piece.work)) {
+      status = fill_joined(piece,
+                           fmt::format("{}, the sum of {}{}", sum->calls[0]->description, sum->calls.size(),
+                                       sum->rows == nullptr ? "" : ", and what its rows are combined for"),
+                           step);
     } else {
       status = fill_other(std::get<NodeId>(piece.work), step);
     }

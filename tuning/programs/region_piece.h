@@ -20,11 +20,19 @@ struct ProductAndRows {
   const graph::FragmentSite* rows = nullptr;
 };
 
-/// What a region is made of: a fragment, a library call, several in one, one with a fragment, or another operator, with
-/// the values of the region's graph that it reads and writes.
+/// Products that are added, which one kernel of ours computes with what is behind the last one (sum_groups.h).
+struct SummedCalls {
+  std::vector<const graph::LibraryCall*> calls;
+  const graph::FragmentSite* rows = nullptr;  ///< where the last one had it
+};
+
+/// What a region is made of: a fragment, a library call, several in one, one with a fragment, a sum of them, or another
+/// operator, with the values of the region's graph that it reads and writes.
 struct RegionPiece {
   std::vector<graph::Value> reads, writes;
-  std::variant<const graph::FragmentSite*, const graph::LibraryCall*, MergedCalls, ProductAndRows, graph::NodeId> work;
+  std::variant<const graph::FragmentSite*, const graph::LibraryCall*, MergedCalls, ProductAndRows, SummedCalls,
+               graph::NodeId>
+      work;
   int first = 0, last = 0;  ///< of its operators in the graph's order
 };
 

@@ -6,6 +6,7 @@
 #include "tuning/programs/product_groups.h"
 #include "tuning/programs/row_groups.h"
 #include "tuning/programs/site_parts.h"
+#include "tuning/programs/sum_groups.h"
 
 namespace stitch::tuning {
 
@@ -55,6 +56,7 @@ RegionPieces::RegionPieces(const graph::Graph& graph, bool carried,
   if (!own) return;
   const auto joined = [&](const graph::Graph& one) { return own(one, true); };
   merge_rows(joined);
+  merge_sums(joined);
   merge_products(joined);
 }
 
@@ -120,6 +122,29 @@ void RegionPieces::take(RowGroup& group) {
   } else {
     product.work = MergedCalls{call, std::get<const graph::LibraryCall*>(rows.work)};
   }
+}
+
+void RegionPieces::merge_sums(const std::function<bool(const graph::Graph&)>& own) {
+  std::vector<bool> gone(pieces_.size(), false);
+  for (SumGroup& group : group_sums(
+           graph_, pieces_, [&](Value value) { return memory_of(value); }, own)) {
+    SummedCalls sum;
+    RegionPiece& last = pieces_[group.pieces.back()];
+    for (const std::size_t p : group.pieces) {
+      const RegionPiece& piece = pieces_[p];
+      last.first = std::max(last.first, piece.first);
+      last.last = std::max(last.last, piece.last);
+      const auto* rows = std::get_if<ProductAndRows>(&piece.work);
+      sum.calls.push_back(rows != nullptr ? rows->product : std::get<const graph::LibraryCall*>(piece.work));
+      if (rows != nullptr) sum.rows = rows->rows;
+      gone[p] = true;
+    }
+    last.reads = std::move(group.reads);
+    last.writes = std::move(group.writes);
+    last.work = std::move(sum);
+    gone[group.pieces.back()] = false;
+  }
+  drop(gone);
 }
 
 void RegionPieces::merge_products(const std::function<bool(const graph::Graph&)>& own) {

@@ -43,6 +43,7 @@ class RegionPieces {
 
   /// Make pieces of groups of them.
   void merge_rows(const std::function<bool(const graph::Graph&)>& own);
+  void merge_sums(const std::function<bool(const graph::Graph&)>& own);
   void merge_products(const std::function<bool(const graph::Graph&)>& own);
   void drop(const std::vector<bool>& gone);
   void take(RowGroup& group);
