@@ -72,8 +72,27 @@ class RegionCheck {
         case Storage::arena:
           sound = value.place % arena_alignment == 0 && value.place <= region_.arena_bytes &&
                   arena_bytes_of(value.type.bytes()) <= region_.arena_bytes - value.place;
+          break;
+        case Storage::lent: STITCH_TRY(check_lent(v)); break;
       }
+      if (value.lender && value.storage != Storage::lent)
+        return wrong("values[{}].lender: memory of its own is nobody's", v);
       if (!sound) return wrong("values[{}].place: {} is no {} of the region", v, value.place, to_string(value.storage));
+    }
+    return {};
+  }
+
+  /// That a value lies inside of what its lender is.
+  Status check_lent(std::size_t v) {
+    const ProgramValue& value = region_.values[v];
+    const bool exists = value.lender && *value.lender >= 0 && *value.lender < std::ssize(region_.results);
+    const int lender = exists ? region_.results[*value.lender] : -1;
+    if (!is_value(lender) || region_.values[lender].storage != Storage::result)
+      return wrong("values[{}].lender: no result of the region lends its memory", v);
+    const std::int64_t bytes = type(lender).bytes();
+    if (value.place % arena_alignment != 0 || value.place > bytes || value.type.bytes() > bytes - value.place) {
+      return wrong("values[{}].place: {} bytes at {} do not lie inside of result {}, which has {}", v,
+                   value.type.bytes(), value.place, *value.lender, bytes);
     }
     return {};
   }
@@ -174,7 +193,7 @@ class RegionCheck {
 
   Status check_scratch(int scratch, std::int64_t needed) {
     if (scratch == -1 && needed == 0) return {};
-    if (!is_value(scratch) || region_.values[scratch].storage != Storage::arena || type(scratch).bytes() < needed)
+    if (!is_value(scratch) || !region_.values[scratch].is_placed() || type(scratch).bytes() < needed)
       return wrong("scratch: value {} does not hold the regions' arena of {} bytes", scratch, needed);
     return {};
   }
@@ -217,7 +236,7 @@ class RegionCheck {
       if (in_place != (work.spares[i] == -1)) return wrong("loop.spares[{}]: is needed unless in place", i);
       if (in_place) continue;
       if (!is_value(work.spares[i]) || !same_memory(type(work.spares[i]), type(step.results[i])) ||
-          region_.values[work.spares[i]].storage != Storage::arena)
+          !region_.values[work.spares[i]].is_placed())
         return wrong("loop.spares[{}]: value {} is no memory for result {}", i, work.spares[i], i);
     }
     return {};
@@ -256,18 +275,27 @@ class RegionCheck {
 
   Status check_work(const ProgramStep& step, const ForeignStep&) { return check_apart(step); }
 
-  /// That values in use at the same time are apart, and that memory which a region only reads stays as it is.
+  /// That values in use at the same time are apart, and that nobody is in a result's memory once that is in use.
   Status check_memory() {
     const std::vector<Lifetime> lifetimes = lifetimes_of(region_);
+    const auto start = [&](int v) {
+      const ProgramValue& value = region_.values[v];
+      return std::pair(value.lender.value_or(-1), value.place);
+    };
     std::vector<int> placed;
     for (int v = 0; v < std::ssize(region_.values); ++v) {
-      if (region_.values[v].storage == Storage::arena && !lifetimes[v].empty()) placed.push_back(v);
+      const ProgramValue& value = region_.values[v];
+      if (!value.is_placed() || lifetimes[v].empty()) continue;
+      placed.push_back(v);
+      if (value.lender && lifetimes[v].meets(lifetimes[region_.results[*value.lender]]))
+        return wrong("values[{}]: lies in result {} while that is in use", v, *value.lender);
     }
-    std::ranges::sort(placed, {}, [&](int v) { return region_.values[v].place; });
+    std::ranges::sort(placed, {}, start);
     for (std::size_t i = 0; i < placed.size(); ++i) {
       const int a = placed[i];
-      const std::int64_t end = region_.values[a].place + arena_bytes_of(type(a).bytes());
-      for (std::size_t j = i + 1; j < placed.size() && region_.values[placed[j]].place < end; ++j) {
+      const auto [lender, from] = start(a);
+      const std::pair end(lender, from + arena_bytes_of(type(a).bytes()));
+      for (std::size_t j = i + 1; j < placed.size() && start(placed[j]) < end; ++j) {
         if (lifetimes[a].meets(lifetimes[placed[j]]))
           return wrong("values[{}]: shares memory with value {} while both are in use", a, placed[j]);
       }

@@ -20,6 +20,7 @@ using graph::fields::Writer;
 void visit_fields(auto& archive, Of<ProgramValue> auto& value) {
   archive("type", value.type).optional("name", value.name);
   archive("storage", value.storage)("place", value.place, not_negative);
+  archive.optional("lender", value.lender);
 }
 
 void visit_fields(auto& archive, Of<FragmentStep> auto& step) { archive("index", step.fragment, not_negative); }
@@ -89,7 +90,7 @@ void visit_fields(auto& archive, Of<Program> auto& program) {
 }
 
 std::string_view to_string(ProgramValue::Storage storage) {
-  constexpr std::array<std::string_view, 3> names = {"parameter", "result", "arena"};
+  constexpr std::array<std::string_view, 4> names = {"parameter", "result", "arena", "lent"};
   const auto index = static_cast<std::size_t>(storage);
   return index < names.size() ? names[index] : "unknown";
 }
@@ -185,7 +186,8 @@ Result<Program> decode_program(std::string_view bytes, graph::Encoding encoding)
   if (!document.is_object() || !document.contains("format") || document["format"] != program_format_name)
     return make_error(ErrorKind::version_mismatch, "no document of format '{}'", program_format_name);
   const Json version = document.value("version", Json());
-  if (version != program_format_version && version != program_format_without_hash)
+  if (version != program_format_version && version != program_format_without_lending &&
+      version != program_format_without_hash)
     return make_error(ErrorKind::version_mismatch, "a program of another version than {}", program_format_version);
   const auto hash = document.find("plans_hash");
   if (hash == document.end() && version != program_format_without_hash)

@@ -19,8 +19,10 @@
 namespace stitch::api {
 
 inline constexpr std::string_view program_format_name = "stitch-program";
-/// 2: the hash of the plans is there. Documents of version 1 are read as well.
-inline constexpr std::int64_t program_format_version = 2, program_format_without_hash = 1;
+/// 3: values may lie in results' memory. Documents of version 2, without such values, and of version 1, which may have
+/// no hash of the plans either, are read as well.
+inline constexpr std::int64_t program_format_version = 3, program_format_without_lending = 2,
+                              program_format_without_hash = 1;
 
 /// Offsets into an arena, and sizes counted there, are multiples of this.
 inline constexpr std::int64_t arena_alignment = 256;
@@ -35,11 +37,16 @@ struct ProgramValue {
     parameter,  ///< memory that is handed in: the region's parameter `place`
     result,     ///< memory that is handed in: the region's result `place`
     arena,      ///< `place` bytes into the region's arena
+    lent,       ///< `place` bytes into the memory of the region's result `lender`, before that is written first
   };
   graph::TensorType type;
   std::string name;  ///< for people
   Storage storage = Storage::arena;
   std::int64_t place = 0;
+  std::optional<std::int64_t> lender = {};  ///< of lent memory alone
+
+  /// Whether its place is the program's to choose: all but memory that is handed in.
+  [[nodiscard]] bool is_placed() const { return storage == Storage::arena || storage == Storage::lent; }
 };
 
 /// Runs a fragment's plan. The step's values are in the order of the fragment's canonical graph, and so of its plan.
@@ -92,7 +99,8 @@ struct ProgramRegion {
   std::vector<int> results;     ///< likewise; a parameter that is handed on or updated in place stands here itself
   std::vector<ProgramStep> steps;
   std::int64_t arena_bytes = 0;
-  std::int64_t lower_bound_bytes = 0;  ///< most bytes that are alive at once: no arena can be smaller
+  /// Most bytes that are alive at once and find no room in results that are not written yet: no arena can be smaller.
+  std::int64_t lower_bound_bytes = 0;
   /// Arena and memory of results if every operator ran by itself in the source's order, and each value were freed after
   /// its last use.
   std::int64_t eager_bytes = 0;

@@ -32,7 +32,12 @@ class Accesses {
     last_read_.assign(region_.values.size(), -1);
     for (int step = static_cast<int>(region_.steps.size()) - 1; step >= 0; --step) {
       for (const int value : region_.steps[step].parameters) last_read_[value] = std::max(last_read_[value], step);
-      for (const int value : written_by(region_.steps[step])) first_write_[value] = step;
+      for (const int value : written_by(region_.steps[step])) {
+        first_write_[value] = step;
+        // What lies in a result's memory before the result does is written there, too.
+        const std::optional<std::int64_t>& lender = region_.values[value].lender;
+        if (lender) first_write_[region_.results[*lender]] = step;
+      }
     }
   }
 

@@ -22,11 +22,11 @@ class Unfolding {
   Result<Steps> unfold() {
     Places inputs, outputs;
     for (std::size_t i = 0; i < program_.parameters.size(); ++i)
-      inputs.push_back({Base::input, static_cast<std::int64_t>(i)});
+      inputs.push_back({Base::input, static_cast<std::int64_t>(i), 0});
     for (std::size_t i = 0; i < program_.results.size(); ++i)
-      outputs.push_back({Base::output, static_cast<std::int64_t>(i)});
+      outputs.push_back({Base::output, static_cast<std::int64_t>(i), 0});
     Steps steps;
-    add_region(0, inputs, outputs, {Base::arena, 0}, steps);
+    add_region(0, inputs, outputs, {}, steps);
     if (refused_ == 0 && (noted_ > most_operations || count_operations(steps, program_, calls_) > most_operations)) {
       return make_error(ErrorKind::unsupported, "one run has more than {} kernels, library calls and copies",
                         most_operations);
@@ -43,7 +43,8 @@ class Unfolding {
       switch (value.storage) {
         case api::ProgramValue::Storage::parameter: memory.push_back(parameters[value.place]); break;
         case api::ProgramValue::Storage::result: memory.push_back(results[value.place]); break;
-        case api::ProgramValue::Storage::arena: memory.push_back({arena.base, arena.offset + value.place}); break;
+        case api::ProgramValue::Storage::arena: memory.push_back(arena.behind(value.place)); break;
+        case api::ProgramValue::Storage::lent: memory.push_back(results[*value.lender].behind(value.place)); break;
       }
     }
     for (std::size_t s = 0; s < region.steps.size(); ++s) {

@@ -16,7 +16,10 @@ namespace stitch::client {
 struct DevicePlace {
   enum class Base : std::uint8_t { input, output, arena };
   Base base = Base::arena;
-  std::int64_t offset = 0;  ///< number of the input or output; bytes into the arena
+  std::int64_t number = 0;  ///< of the input or output
+  std::int64_t offset = 0;  ///< bytes into it, or into the arena
+
+  [[nodiscard]] DevicePlace behind(std::int64_t bytes) const { return {base, number, offset + bytes}; }
 
   bool operator==(const DevicePlace&) const = default;
 };

@@ -44,6 +44,7 @@ Status ProgramFrame::run_region(int index, const std::vector<std::byte*>& parame
       case api::ProgramValue::Storage::parameter: memory.push_back(parameters[value.place]); break;
       case api::ProgramValue::Storage::result: memory.push_back(results[value.place]); break;
       case api::ProgramValue::Storage::arena: memory.push_back(arena + value.place); break;
+      case api::ProgramValue::Storage::lent: memory.push_back(results[*value.lender] + value.place); break;
     }
   }
   for (int s = 0; s < std::ssize(region.steps); ++s) {

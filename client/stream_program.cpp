@@ -25,8 +25,8 @@ struct StreamProgram::Contents {
 
   [[nodiscard]] std::uint64_t address(DevicePlace place, Addresses inputs, Addresses outputs) const {
     switch (place.base) {
-      case DevicePlace::Base::input: return inputs[place.offset];
-      case DevicePlace::Base::output: return outputs[place.offset];
+      case DevicePlace::Base::input: return inputs[place.number] + place.offset;
+      case DevicePlace::Base::output: return outputs[place.number] + place.offset;
       case DevicePlace::Base::arena: break;
     }
     return arena.address() + place.offset;

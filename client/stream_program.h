@@ -71,8 +71,9 @@ class StreamProgram {
   [[nodiscard]] std::int64_t operations() const;
 
   /// Enqueues one run on a stream (a CUstream; null: the default one) and does not wait. `parameters`, `results`: one
-  /// address per input and output, 16-byte aligned; memory must stay until the run has ended, and the program
-  /// for as long as there are CUDA graphs that it was captured into. Errors: invalid_argument
+  /// address per input and output, 16-byte aligned. Results are apart from each other, and from inputs but where
+  /// api::in_place_of allows a pair: values lie in their memory before they do. Memory must stay until the run has
+  /// ended, and the program for as long as there are CUDA graphs that it was captured into. Errors: invalid_argument
   /// (names the port), runtime, with the step's place.
   Status launch(Addresses parameters, Addresses results, void* stream);
   /// Runs it on host memory and waits: parameters are copied to the device, results back. For trying things out; memory

@@ -7,6 +7,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
+#include "api/message_fields.h"
 #include "tests/api/example_fragment.h"
 #include "tests/graph/changed_field.h"
 #include "tests/graph/filled_record.h"
@@ -66,6 +67,29 @@ Program with_regions() {
   program.regions.push_back(body);
   program.id = identity_of(program);
   return program;
+}
+
+/// The first value lies in the result, which the last step writes.
+Program with_lent_memory() {
+  Program program = three_steps();
+  ProgramRegion& model = program.regions[0];
+  model.values[1] = {vector_type, "", Storage::lent, 0, 0};
+  model.values[2].place = 0;
+  model.arena_bytes = model.lower_bound_bytes = 512;
+  program.id = identity_of(program);
+  return program;
+}
+
+TEST(ProgramDocumentTest, ValuesInResultsMemoryComeBack) {
+  const Program program = with_lent_memory();
+  for (const auto encoding : {graph::Encoding::json, graph::Encoding::cbor}) {
+    const auto back = decode_program(encode_program(program, encoding), encoding);
+    ASSERT_TRUE(back.ok()) << back.error().message;
+    const ProgramValue& value = back->regions[0].values[1];
+    EXPECT_EQ(value.storage, Storage::lent);
+    EXPECT_EQ(value.lender, 0);
+    EXPECT_EQ(back->id, program.id);
+  }
 }
 
 TEST(ProgramDocumentTest, ComesBackInBothEncodings) {
@@ -147,8 +171,12 @@ TEST(ProgramDocumentTest, NamesThatAreNotUtf8ComeThroughJson) {
 TEST(ProgramDocumentTest, RefusesOtherDocuments) {
   const auto read = [](std::string_view text) { return decode_program(text, graph::Encoding::json).error(); };
   EXPECT_EQ(read(R"({"format": "stitch-graph", "version": 1})").kind, ErrorKind::version_mismatch);
-  EXPECT_EQ(read(R"({"format": "stitch-program", "version": 3})").kind, ErrorKind::version_mismatch);
+  EXPECT_EQ(read(R"({"format": "stitch-program", "version": 4})").kind, ErrorKind::version_mismatch);
   EXPECT_EQ(read(R"({"format": "stitch-program", "version": 1})").message, "id: missing");
+  auto earlier = nlohmann::json::parse(encode_program(three_steps(), graph::Encoding::json));
+  EXPECT_EQ(earlier["version"], 3);
+  earlier["version"] = 2;
+  EXPECT_TRUE(decode_program(earlier.dump(), graph::Encoding::json).ok()) << "one without lent memory";
   EXPECT_EQ(read("[]").kind, ErrorKind::version_mismatch);
   std::string text = encode_program(three_steps(), graph::Encoding::json);
   text.replace(text.find("\"second\""), 8, "\"2nd one\"");
@@ -200,6 +228,53 @@ TEST(ProgramCheckTest, NamesWhatIsWrong) {
   };
   for (const Fault& fault : faults) {
     Program program = three_steps();
+    fault.make(program);
+    const Status status = check_program(program);
+    ASSERT_FALSE(status.ok()) << fault.name;
+    EXPECT_EQ(status.error().message, fault.message) << fault.name;
+    EXPECT_EQ(status.error().kind, ErrorKind::parse);
+  }
+}
+
+TEST(ProgramCheckTest, NamesWhatIsWrongWithLentMemory) {
+  ASSERT_TRUE(check_program(with_lent_memory()).ok()) << check_program(with_lent_memory()).error().message;
+  const Fault faults[] = {
+      {"behind its end", [](Program& p) { p.regions[0].values[1].place = 256; },
+       "regions[0]: values[1].place: 512 bytes at 256 do not lie inside of result 0, which has 512"},
+      {"far behind", [](Program& p) { p.regions[0].values[1].place = std::int64_t{1} << 62; },
+       "regions[0]: values[1].place: 512 bytes at 4611686018427387904 do not lie inside of result 0, which has 512"},
+      {"unaligned",
+       [](Program& p) {
+         p.regions[0].values[1].type = {DType::f32, {64}};
+         p.regions[0].values[1].place = 16;
+       },
+       "regions[0]: values[1].place: 256 bytes at 16 do not lie inside of result 0, which has 512"},
+      {"nobody's", [](Program& p) { p.regions[0].values[1].lender.reset(); },
+       "regions[0]: values[1].lender: no result of the region lends its memory"},
+      {"no result", [](Program& p) { p.regions[0].values[1].lender = 1; },
+       "regions[0]: values[1].lender: no result of the region lends its memory"},
+      {"negative", [](Program& p) { p.regions[0].values[1].lender = -1; },
+       "regions[0]: values[1].lender: no result of the region lends its memory"},
+      {"of the arena", [](Program& p) { p.regions[0].values[2].lender = 0; },
+       "regions[0]: values[2].lender: memory of its own is nobody's"},
+      // The step that writes the result reads it, and after that the result is there.
+      {"while it is written",
+       [](Program& p) {
+         p.regions[0].values[2] = {vector_type, "", Storage::lent, 0, 0};
+         p.regions[0].values[1] = {vector_type, "", Storage::arena, 0};
+       },
+       "regions[0]: values[2]: lies in result 0 while that is in use"},
+      {"both",
+       [](Program& p) {
+         p.regions[0].values[2] = {vector_type, "", Storage::lent, 0, 0};
+         p.regions[0].steps.push_back({"fourth", {4}, {3}, 0, FragmentStep{0}});
+         p.regions[0].values.push_back({vector_type, "", Storage::arena, 0});
+         p.regions[0].steps[2].results = {4};
+       },
+       "regions[0]: values[1]: shares memory with value 2 while both are in use"},
+  };
+  for (const Fault& fault : faults) {
+    Program program = with_lent_memory();
     fault.make(program);
     const Status status = check_program(program);
     ASSERT_FALSE(status.ok()) << fault.name;

@@ -63,6 +63,15 @@ TEST(ProgramInPlace, FirstWritesCount) {
               IsEmpty());
 }
 
+/// A parameter that is read behind it must not lie there.
+TEST(ProgramInPlace, WhatLiesInAResultsMemoryIsWrittenThereToo) {
+  Program program = with_steps(
+      {{"", {g}, {between}, 0, fragment(1)}, {"", {w, between}, {z}, 0, fragment(1)}, {"", {z}, {y}, 0, fragment(1)}});
+  EXPECT_THAT(in_place_of(program), UnorderedElementsAre(InPlace{0, 0}, InPlace{1, 0}, InPlace{1, 1}));
+  program.regions[0].values[between] = {tensor_type, "", Storage::lent, 0, 0};
+  EXPECT_THAT(in_place_of(program), UnorderedElementsAre(InPlace{1, 1}));
+}
+
 TEST(ProgramInPlace, AParameterThatNobodyReads) {
   EXPECT_THAT(in_place_of(with_steps({{"", {g}, {y, z}, 0, LibraryStep{}}})),
               UnorderedElementsAre(InPlace{0, 0}, InPlace{0, 1}));

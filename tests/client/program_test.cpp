@@ -86,6 +86,13 @@ TEST(ProgramRunnerEmulatedTest, RunsFragmentsBetweenLibraryCalls) {
             "fragment by device; library by library; fragment by device; library by library; fragment by device; ");
 }
 
+TEST(ProgramRunnerEmulatedTest, ValuesLieInResultsUntilThoseAreWritten) {
+  const auto program = planned(lending_graph());
+  ASSERT_TRUE(program.ok()) << program.error().message;
+  EXPECT_GE(lent_values(*program), 2);
+  expect_right(lending_graph());
+}
+
 TEST(ProgramRunnerEmulatedTest, RunsLoopsOfKnownCounts) {
   for (const std::int64_t turns : {4, 5}) {  // the last turn ends in the results after either number
     std::string log;

@@ -73,6 +73,22 @@ inline void expect_reference(const graph::Graph& graph, const std::vector<Memory
 
 inline Value dot(Builder& builder, Value a, Value b) { return builder.dot(a, b, {{}, {}, {1}, {0}, DType::f32}); }
 
+/// Three products, of which all before the last find room in the result that it writes: their values lie in memory of
+/// the caller's.
+inline graph::Graph lending_graph() {
+  Builder builder;
+  const Value x = builder.parameter(DType::f32, {24, 32}, "x"), w = builder.parameter(DType::f32, {32, 48}, "w");
+  const Value u = builder.parameter(DType::f32, {48, 32}, "u"), v = builder.parameter(DType::f32, {32, 160}, "v");
+  const Value first = builder.unary(Op::tanh, dot(builder, builder.unary(Op::exp, x), w));
+  const Value second = builder.unary(Op::tanh, dot(builder, first, u));
+  const Value third = builder.unary(Op::tanh, dot(builder, second, v));
+  return *builder.finish({third, builder.reduce(graph::ReduceKind::sum, third, {1})});
+}
+
+inline std::int64_t lent_values(const api::Program& program) {
+  return std::ranges::count(program.regions[0].values, api::ProgramValue::Storage::lent, &api::ProgramValue::storage);
+}
+
 /// Every turn multiplies a row with a matrix, writes it into the state and goes on with it and with the matrix's
 /// square, which no kernel of ours makes: the loop has to run turn by turn. `turns`: -1 if they are to be found out by
 /// the condition, which then depends on the values as well.

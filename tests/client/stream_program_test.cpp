@@ -168,6 +168,15 @@ graph::Graph two_products() {
 
 TEST_F(StreamProgramEmulated, RunsFragmentsAndProducts) { expect_right(two_products()); }
 
+TEST_F(StreamProgramEmulated, ValuesLieInTheCallersResultsUntilThoseAreWritten) {
+  for (const ProductsBy products : {ProductsBy::ours, ProductsBy::library}) {
+    const auto made = planned_for_a_stream(lending_graph(), products);
+    ASSERT_TRUE(made.ok()) << made.error().message;
+    EXPECT_GE(lent_values(*made), 2);
+    expect_right(lending_graph(), -1, products);
+  }
+}
+
 /// Kernels that stand behind a kernel in a program without loops.
 int kernels_behind_kernels(const api::Program& program) {
   int behind = 0;

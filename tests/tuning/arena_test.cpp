@@ -12,13 +12,21 @@ namespace {
 
 bool meet(const ArenaBlock& a, const ArenaBlock& b) { return a.first <= b.last && b.first <= a.last; }
 
-void expect_sound(const std::vector<ArenaBlock>& blocks, const ArenaLayout& layout) {
+void expect_sound(const std::vector<ArenaBlock>& blocks, const ArenaLayout& layout,
+                  const std::vector<LentMemory>& lent = {}) {
   ASSERT_EQ(layout.offsets.size(), blocks.size());
+  ASSERT_EQ(layout.lies_in.size(), blocks.size());
   for (std::size_t a = 0; a < blocks.size(); ++a) {
     EXPECT_GE(layout.offsets[a], 0);
-    EXPECT_LE(layout.offsets[a] + blocks[a].bytes, layout.bytes);
+    if (layout.lies_in[a] == ArenaLayout::arena) {
+      EXPECT_LE(layout.offsets[a] + blocks[a].bytes, layout.bytes);
+    } else {
+      const LentMemory& memory = lent.at(layout.lies_in[a]);
+      EXPECT_LE(layout.offsets[a] + blocks[a].bytes - blocks[a].slack, memory.bytes - memory.slack) << "block " << a;
+      EXPECT_LT(blocks[a].last, memory.until) << "block " << a;
+    }
     for (std::size_t b = a + 1; b < blocks.size(); ++b) {
-      if (!meet(blocks[a], blocks[b])) continue;
+      if (!meet(blocks[a], blocks[b]) || layout.lies_in[a] != layout.lies_in[b]) continue;
       const bool apart = layout.offsets[a] + blocks[a].bytes <= layout.offsets[b] ||
                          layout.offsets[b] + blocks[b].bytes <= layout.offsets[a];
       EXPECT_TRUE(apart) << "blocks " << a << " and " << b;
@@ -95,6 +103,49 @@ TEST(ArenaTest, RandomBlocksAreApartAndNearTheOptimum) {
     optimum += best;
   }
   EXPECT_LE(1.0 * ours / optimum, 1.01);
+}
+
+TEST(ArenaTest, BlocksLieInWhatIsLentAsLongAsItIs) {
+  // The first two have gone when what is lent is needed; the third has not, and the fourth is too large.
+  const std::vector<ArenaBlock> blocks = {{256, 0, 1}, {512, 0, 2}, {256, 2, 3}, {1024, 0, 0}};
+  const std::vector<LentMemory> lent = {{768, 3}};
+  const ArenaLayout layout = lay_out(blocks, lent);
+  expect_sound(blocks, layout, lent);
+  EXPECT_EQ(layout.lies_in, (std::vector{0, 0, ArenaLayout::arena, ArenaLayout::arena}));
+  EXPECT_EQ(layout.bytes, 1024);
+  EXPECT_EQ(most_alive(blocks, lent), 1024);
+}
+
+TEST(ArenaTest, WhatNobodyUsesAtABlocksEndNeedsNoRoom) {
+  const std::vector<LentMemory> lent = {{512, 1, 212}};  // 300 bytes
+  EXPECT_EQ(lay_out(std::vector<ArenaBlock>{{512, 0, 0, 212}}, lent).bytes, 0);
+  EXPECT_EQ(lay_out(std::vector<ArenaBlock>{{512, 0, 0, 211}}, lent).bytes, 512);
+  EXPECT_EQ(lay_out(std::vector<ArenaBlock>{{256, 0, 0}, {256, 0, 0, 212}}, lent).bytes, 0) << "one behind the other";
+}
+
+TEST(ArenaTest, RandomBlocksInLentMemoryAreApart) {
+  std::mt19937_64 random(5);
+  std::int64_t lent_blocks = 0;
+  for (int round = 0; round < 50; ++round) {
+    std::vector<ArenaBlock> blocks;
+    for (int b = 0; b < 30; ++b) {
+      const int first = random() % 20;
+      const std::int64_t slack = random() % 256;
+      blocks.push_back(
+          {static_cast<std::int64_t>(1 + random() % 16) * 256, first, first + static_cast<int>(random() % 8), slack});
+    }
+    std::vector<LentMemory> lent;
+    for (std::uint64_t l = random() % 5; l > 0; --l) {
+      const std::int64_t slack = random() % 256;
+      lent.push_back({static_cast<std::int64_t>(1 + random() % 32) * 256, static_cast<int>(random() % 28), slack});
+    }
+    const ArenaLayout layout = lay_out(blocks, lent);
+    expect_sound(blocks, layout, lent);
+    EXPECT_GE(layout.bytes, most_alive(blocks, lent));
+    EXPECT_LE(layout.bytes, lay_out(blocks).bytes) << "what is lent costs nothing";
+    lent_blocks += std::ssize(blocks) - std::ranges::count(layout.lies_in, ArenaLayout::arena);
+  }
+  EXPECT_GT(lent_blocks, 150);
 }
 
 TEST(ArenaTest, ManyBlocksStayWithinTheGoal) {

@@ -54,8 +54,9 @@ TEST(ProgramBuilderTest, FragmentsStandBetweenLibraryCalls) {
   EXPECT_EQ(program.fragments[0].occurrences, 2);
   EXPECT_EQ(program.calls.size(), 1U) << "the two products are one call";
   EXPECT_EQ(program.calls[0].accumulation, "f32");
-  // Two values alive at once: the one that a step reads and the one that it writes.
-  EXPECT_EQ(program.regions[0].lower_bound_bytes, 2 * 64 * 64 * 4);
+  // Two values alive at once: the one that a step reads and the one that it writes, one of them where the result will
+  // be.
+  EXPECT_EQ(program.regions[0].lower_bound_bytes, 64 * 64 * 4);
   EXPECT_EQ(program.regions[0].arena_bytes, program.regions[0].lower_bound_bytes);
   EXPECT_EQ(program.regions[0].values[program.regions[0].results[0]].storage, Storage::result);
 }

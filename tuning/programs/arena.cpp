@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <tuple>
 
 namespace stitch::tuning {
 namespace {
@@ -31,7 +32,8 @@ int first_step(std::span<const ArenaBlock> blocks) {
 
 class Placer {
  public:
-  explicit Placer(std::span<const ArenaBlock> blocks) : blocks_(blocks), neighbours_(blocks.size()) {
+  Placer(std::span<const ArenaBlock> blocks, std::span<const LentMemory> lent)
+      : blocks_(blocks), lent_(lent), neighbours_(blocks.size()) {
     std::vector<int> order(blocks.size());
     std::iota(order.begin(), order.end(), 0);
     std::ranges::sort(order, {}, [&](int b) { return std::pair(blocks[b].first, b); });
@@ -46,39 +48,79 @@ class Placer {
     }
   }
 
-  [[nodiscard]] ArenaLayout place(const std::vector<int>& order) const {
-    constexpr std::int64_t none = -1;
-    ArenaLayout layout{std::vector<std::int64_t>(blocks_.size(), none), 0};
-    std::vector<std::pair<std::int64_t, std::int64_t>> taken;
+  /// `prefer_lent`: before gaps of the arena.
+  [[nodiscard]] ArenaLayout place(const std::vector<int>& order, bool prefer_lent) const {
+    ArenaLayout layout{std::vector<std::int64_t>(blocks_.size(), none), std::vector<int>(blocks_.size(), arena), 0};
+    std::vector<Range> taken;
     for (const int b : order) {
       taken.clear();
       for (const int other : neighbours_[b]) {
-        if (layout.offsets[other] != none)
-          taken.emplace_back(layout.offsets[other], layout.offsets[other] + blocks_[other].bytes);
+        if (layout.offsets[other] == none) continue;
+        taken.push_back({layout.lies_in[other], layout.offsets[other], layout.offsets[other] + blocks_[other].bytes});
       }
       std::ranges::sort(taken);
-      layout.offsets[b] = best_fit(taken, blocks_[b].bytes);
-      layout.bytes = std::max(layout.bytes, layout.offsets[b] + blocks_[b].bytes);
+      const Gap gap = best_gap(blocks_[b], taken, layout.bytes, prefer_lent);
+      layout.offsets[b] = gap.from;
+      layout.lies_in[b] = gap.lies_in;
+      if (gap.lies_in == arena) layout.bytes = std::max(layout.bytes, gap.from + blocks_[b].bytes);
     }
     return layout;
   }
 
  private:
-  /// The start of the smallest gap between the ranges that holds `bytes`, or the end of the last range.
-  static std::int64_t best_fit(const std::vector<std::pair<std::int64_t, std::int64_t>>& taken, std::int64_t bytes) {
-    std::int64_t best = -1, best_gap = std::numeric_limits<std::int64_t>::max(), end = 0;
-    for (const auto& [from, until] : taken) {
-      const std::int64_t gap = from - end;
-      if (gap >= bytes && gap < best_gap) {
-        best = end;
-        best_gap = gap;
+  static constexpr std::int64_t none = -1;
+  static constexpr int arena = ArenaLayout::arena;
+
+  struct Range {
+    int lies_in = arena;
+    std::int64_t from = 0, until = 0;
+    auto operator<=>(const Range&) const = default;
+  };
+  struct Gap {
+    int lies_in = arena;
+    std::int64_t from = none, bytes = std::numeric_limits<std::int64_t>::max();
+  };
+
+  [[nodiscard]] Gap best_gap(const ArenaBlock& block, std::span<const Range> taken, std::int64_t arena_bytes,
+                             bool prefer_lent) const {
+    const auto behind_arena = std::ranges::find_if(taken, [](const Range& range) { return range.lies_in != arena; });
+    const std::size_t in_arena = behind_arena - taken.begin();
+    Gap inside, lent;
+    // The end of the last range is a place too, the last of all where the arena must grow for it.
+    const std::int64_t end = smallest_gap(arena, taken.first(in_arena), block.bytes, inside);
+    if (inside.from == none) inside = {arena, end, std::numeric_limits<std::int64_t>::max()};
+    const bool grows = inside.from + block.bytes > arena_bytes;
+    if (!prefer_lent && !grows) return inside;
+    taken = taken.subspan(in_arena);
+    const std::int64_t used = block.bytes - block.slack;
+    for (int l = 0; l < std::ssize(lent_); ++l) {
+      std::size_t count = 0;
+      while (count < taken.size() && taken[count].lies_in == l) ++count;
+      const std::int64_t there = lent_[l].bytes - lent_[l].slack;
+      if (lent_[l].until > block.last && there >= used) {
+        const std::int64_t last = smallest_gap(l, taken.first(count), block.bytes, lent);
+        const std::int64_t left = there - last;
+        if (left >= used && left < lent.bytes) lent = {l, last, left};
       }
-      end = std::max(end, until);
+      taken = taken.subspan(count);
     }
-    return best >= 0 ? best : end;
+    return lent.from == none ? inside : lent;
+  }
+
+  /// Makes `best` the smallest gap between the ranges that holds `bytes`, if it is smaller. Returns the end of the last
+  /// range.
+  static std::int64_t smallest_gap(int lies_in, std::span<const Range> taken, std::int64_t bytes, Gap& best) {
+    std::int64_t end = 0;
+    for (const Range& range : taken) {
+      const std::int64_t gap = range.from - end;
+      if (gap >= bytes && gap < best.bytes) best = {lies_in, end, gap};
+      end = std::max(end, range.until);
+    }
+    return end;
   }
 
   const std::span<const ArenaBlock> blocks_;
+  const std::span<const LentMemory> lent_;
   std::vector<std::vector<int>> neighbours_;  ///< per block, those in use at the same time
 };
 
@@ -106,37 +148,47 @@ std::vector<std::vector<int>> first_orders(std::span<const ArenaBlock> blocks) {
           ordered(count, [&](int b) { return std::pair(blocks[b].first, -blocks[b].bytes); })};
 }
 
-/// The order with the block that ends highest at its front.
+/// The order with the block that ends highest in the arena at its front.
 std::vector<int> raised(std::span<const ArenaBlock> blocks, const ArenaLayout& layout, std::vector<int> order) {
-  const auto highest = std::ranges::max_element(
-      order, {}, [&](int b) { return std::pair(layout.offsets[b] + blocks[b].bytes, blocks[b].bytes); });
+  const auto highest = std::ranges::max_element(order, {}, [&](int b) {
+    const bool in_arena = layout.lies_in[b] == ArenaLayout::arena;
+    return std::tuple(in_arena, layout.offsets[b] + blocks[b].bytes, blocks[b].bytes);
+  });
   std::rotate(order.begin(), highest, highest + 1);
   return order;
 }
 
 }  // namespace
 
-std::int64_t most_alive(std::span<const ArenaBlock> blocks) {
-  const std::vector<std::int64_t> alive = alive_by_step(blocks, first_step(blocks));
+std::int64_t most_alive(std::span<const ArenaBlock> blocks, std::span<const LentMemory> lent) {
+  const int first = first_step(blocks);
+  std::vector<std::int64_t> alive = alive_by_step(blocks, first);
+  for (const LentMemory& memory : lent) {
+    const std::ptrdiff_t steps = std::clamp<std::ptrdiff_t>(memory.until - first, 0, std::ssize(alive));
+    for (std::ptrdiff_t s = 0; s < steps; ++s) alive[s] -= memory.bytes;
+  }
   return alive.empty() ? 0 : std::max<std::int64_t>(0, *std::ranges::max_element(alive));
 }
 
-ArenaLayout lay_out(std::span<const ArenaBlock> blocks) {
-  const std::int64_t bound = most_alive(blocks);
-  const Placer placer(blocks);
+ArenaLayout lay_out(std::span<const ArenaBlock> blocks, std::span<const LentMemory> lent) {
+  const std::int64_t bound = most_alive(blocks, lent);
+  const Placer placer(blocks, lent);
   constexpr int most_orders = 200;
   constexpr std::int64_t most_work = 200'000'000;  // pairs looked at: a second
-  const std::int64_t pairs = 1 + std::ssize(blocks) * std::ssize(blocks);
+  const std::int64_t pairs = 1 + std::ssize(blocks) * (std::ssize(blocks) + std::ssize(lent));
   const int rounds = std::clamp<std::int64_t>(most_work / pairs, 4, most_orders);
   ArenaLayout best;
   best.bytes = std::numeric_limits<std::int64_t>::max();
-  for (std::vector<int>& order : first_orders(blocks)) {
-    for (int round = 0; round < rounds; ++round) {
-      ArenaLayout layout = placer.place(order);
-      if (layout.bytes < best.bytes) best = layout;
-      if (best.bytes <= bound) return best;
-      order = raised(blocks, layout, std::move(order));
+  for (const bool prefer_lent : {true, false}) {
+    for (std::vector<int>& order : first_orders(blocks)) {
+      for (int round = 0; round < rounds; ++round) {
+        ArenaLayout layout = placer.place(order, prefer_lent);
+        if (layout.bytes < best.bytes) best = layout;
+        if (best.bytes <= bound) return best;
+        order = raised(blocks, layout, std::move(order));
+      }
     }
+    if (lent.empty()) break;
   }
   return best;
 }

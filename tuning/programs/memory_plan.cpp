@@ -5,19 +5,50 @@
 
 namespace stitch::tuning {
 
-void plan_memory(api::ProgramRegion& region) {
+namespace {
+
+using Storage = api::ProgramValue::Storage;
+
+/// The memory of the region's results that others lend to the program for as long as nothing is written there.
+class Lenders {
+ public:
+  Lenders(const api::ProgramRegion& region, const std::vector<api::Lifetime>& lifetimes) {
+    for (std::size_t r = 0; r < region.results.size(); ++r) {
+      const api::ProgramValue& value = region.values[region.results[r]];
+      if (value.storage != Storage::result) continue;
+      const std::int64_t there = value.type.bytes(), bytes = api::arena_bytes_of(there);
+      memory.push_back({bytes, lifetimes[region.results[r]].first, bytes - there});
+      results.push_back(r);
+    }
+  }
+  std::vector<LentMemory> memory;
+  std::vector<std::int64_t> results;  ///< whose it is, by position
+};
+
+}  // namespace
+
+void plan_memory(api::ProgramRegion& region, ResultMemory results) {
   const std::vector<api::Lifetime> lifetimes = api::lifetimes_of(region);
   std::vector<ArenaBlock> blocks;
   std::vector<std::size_t> values;
   for (std::size_t v = 0; v < region.values.size(); ++v) {
-    if (region.values[v].storage != api::ProgramValue::Storage::arena || lifetimes[v].empty()) continue;
-    blocks.push_back({api::arena_bytes_of(region.values[v].type.bytes()), lifetimes[v].first, lifetimes[v].last});
+    if (!region.values[v].is_placed() || lifetimes[v].empty()) continue;
+    const std::int64_t used = region.values[v].type.bytes(), bytes = api::arena_bytes_of(used);
+    blocks.push_back({bytes, lifetimes[v].first, lifetimes[v].last, bytes - used});
     values.push_back(v);
   }
-  const ArenaLayout layout = lay_out(blocks);
-  for (std::size_t b = 0; b < blocks.size(); ++b) region.values[values[b]].place = layout.offsets[b];
+  Lenders lenders(region, lifetimes);
+  if (results == ResultMemory::kept) lenders.memory.clear();
+  const ArenaLayout layout = lay_out(blocks, lenders.memory);
+  for (std::size_t b = 0; b < blocks.size(); ++b) {
+    api::ProgramValue& value = region.values[values[b]];
+    const bool in_arena = layout.lies_in[b] == ArenaLayout::arena;
+    value.storage = in_arena ? Storage::arena : Storage::lent;
+    value.place = layout.offsets[b];
+    value.lender = in_arena ? std::nullopt : std::optional(lenders.results[layout.lies_in[b]]);
+  }
   region.arena_bytes = blocks.empty() ? 0 : layout.bytes;
-  region.lower_bound_bytes = most_alive(blocks);
+  region.lower_bound_bytes = most_alive(blocks, lenders.memory);
 }
 
 }  // namespace stitch::tuning

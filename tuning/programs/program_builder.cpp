@@ -73,7 +73,10 @@ class RegionBuilder {
                 tables.options.quick_layouts),
         graph_(graph),
         occurrences_(occurrences),
-        carried_(carried) {
+        carried_(carried),
+        // Of the model alone: what a step hands to a region's results is never what it hands to its parameters.
+        results_(name.empty() && (graph.constraints | tables.options.constraints).in_place ? ResultMemory::kept
+                                                                                           : ResultMemory::lent) {
     region_.name = std::move(name);
   }
 
@@ -99,7 +102,7 @@ class RegionBuilder {
     }
     give_results_memory();
     STITCH_TRY(put_in_order(unordered));
-    plan_memory(region_);
+    plan_memory(region_, results_);
     region_.eager_bytes = eager_peak_bytes(graph_);
     tables_.program.regions[index] = std::move(region_);
     return index;
@@ -358,7 +361,10 @@ class RegionBuilder {
     std::vector<std::int64_t> bytes(numbers_.size(), 0);
     for (const auto& [value, number] : numbers_) {
       const auto lies = memory_.find(value);
-      if (lies == memory_.end() || region_.values[lies->second].storage != Storage::arena) continue;
+      if (lies == memory_.end()) continue;
+      // Results' memory is lent until they are written, as if they took theirs only then.
+      const Storage storage = region_.values[lies->second].storage;
+      if (storage == Storage::parameter || (storage == Storage::result && results_ == ResultMemory::kept)) continue;
       bytes[number] = api::arena_bytes_of(graph_.type(value).bytes());  // of what a loop takes over, one of the two
     }
     std::vector<int> kept;
@@ -379,6 +385,7 @@ class RegionBuilder {
   const Graph& graph_;
   const std::int64_t occurrences_;
   const bool carried_;
+  const ResultMemory results_;
   ProgramRegion region_;
   std::vector<ProgramStep> steps_;  ///< per piece
   std::vector<ProgramStep> late_copies_;

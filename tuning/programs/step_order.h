@@ -16,8 +16,8 @@ struct UnorderedStep {
 
 /// An order in which every step comes after those that write what it reads. Several are made (the source's, and one
 /// that always takes the step which leaves least alive), and the one with the fewest bytes alive at once is taken.
-/// `bytes`: per value what it takes of the arena; 0 for memory that is handed in. `kept`: values that are read after
-/// the last step. Nothing, when steps wait for each other.
+/// `bytes`: per value what it takes from its first write on; 0 for memory that nothing else can have before. `kept`:
+/// values that are read after the last step. Nothing, when steps wait for each other.
 std::vector<std::size_t> order_steps(std::span<const UnorderedStep> steps, std::span<const std::int64_t> bytes,
                                      std::span<const int> kept);
 
