@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "codegen/spelling.h"
-
 namespace stitch::codegen {
 
 using kernel::ItemId;
@@ -30,7 +28,7 @@ void AheadEmitter::emit_fetch() {
   loops_.emit_value(ahead_.axis);
   if (scope_.group.outer_loops.contains(ahead_.axis)) loops_.emit_start_in_row();
   scope_.asks_ahead = meets_barrier();
-  for (const ItemId id : ahead_.loads) emit_load(id);
+  for (const ItemId id : ahead_.loads) loads_.emit_guarded(id, of_next_turn);
   scope_.asks_ahead = false;
   out_.set_depth(depth);
   out_.line("}};");
@@ -42,24 +40,6 @@ bool AheadEmitter::meets_barrier() const {
   return std::ranges::any_of(scope_.group.reductions, [&](const kernel::ReductionPlan& plan) {
     return scope_.anchor(plan.anchor).kind == kernel::Anchor::Kind::reduce && (plan.exchange > 1 || plan.cluster > 1);
   });
-}
-
-void AheadEmitter::emit_load(ItemId id) {
-  const kernel::AxisSet axes = scope_.program.at(id).axes;
-  const int depth = out_.depth();
-  const std::string guard = axes_.range_guard(axes, false);
-  if (!axes.meets(scope_.group.varying)) {
-    // One for all of a thread's elements: also of threads that have none, which may compute with it.
-    const kernel::Item& item = scope_.program.at(id);
-    const std::string loaded = items_.load_one(item, false);
-    out_.line("{}{} = {};", items_.name(id), of_next_turn,
-              guard.empty() ? loaded : fmt::format("{} ? {} : {}{{}}", guard, loaded, storage_type(item.dtype)));
-    return;
-  }
-  loops_.open_register_loops(axes & scope_.group.varying);
-  if (!guard.empty()) out_.open("if ({})", guard);
-  loads_.emit_run(id, of_next_turn);
-  out_.close(out_.depth() - depth);
 }
 
 void AheadEmitter::take_over(const LoopEmitter::Iterations& turns) {

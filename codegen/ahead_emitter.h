@@ -34,7 +34,6 @@ class AheadEmitter {
  private:
   void emit_fetch();
   [[nodiscard]] bool meets_barrier() const;
-  void emit_load(kernel::ItemId id);
 
   GroupScope& scope_;
   Writer& out_;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernel/program/in_place.h"
+#include "kernel/program/unwaited_loads.h"
 #include "kernel/structure/scalar_program.h"
 
 namespace stitch::codegen {
@@ -40,6 +41,8 @@ struct GeneratedKernel {
   std::int64_t shared_bytes = 0;          ///< dynamic
   bool cooperative = false;               ///< all blocks must be resident together
   std::vector<kernel::InPlace> in_place;  ///< results that may lie where arguments do: its buffers of these numbers
+  /// What it loads before it waits for the launch before: GenerateOptions::unwaited, as far as it has such loads.
+  kernel::UnwaitedInputs unwaited = 0;
   /// What it must be compiled with, whoever compiles it (CompileRequest::options).
   std::vector<std::string> compile_options;
 };
@@ -50,6 +53,8 @@ struct GenerateOptions {
   /// Blocks that must fit an SM together: the compiler keeps the registers within that, and takes as many as that
   /// leaves to have more loads in flight. 0: it keeps them few, and issues loads one after the other for it.
   int blocks_per_sm = 0;
+  /// Inputs that nobody writes while the launch before still runs, wherever the kernel is launched.
+  kernel::UnwaitedInputs unwaited = 0;
 };
 
 }  // namespace stitch::codegen

@@ -75,12 +75,13 @@ std::vector<GroupClass::Word> GroupClass::row() const {
 }
 
 std::vector<GroupClass> classify(const graph::Graph& graph, const KernelProgram& program, std::size_t phase,
-                                 std::span<const kernel::Buffer> overlapping) {
+                                 std::span<const kernel::Buffer> overlapping, kernel::UnwaitedInputs unwaited) {
   std::vector<GroupClass> classes;
   std::map<std::string, std::size_t> by_text;
   for (const GroupProgram& group : program.phases[phase].groups) {
     GroupFrame frame = frame_of(graph, program, phase, group);
     frame.overlapping = overlapping;
+    if (frame.awaits) frame.unwaited = kernel::unwaited_loads(program, unwaited);
     GroupEmitter emitter(graph, group, program.schedule, frame);
     const std::string body = emitter.emit();
     const std::vector<GroupPointers::Pointer> parameters = emitter.pointers().parameters();

@@ -7,6 +7,7 @@
 
 #include "codegen/group_pointers.h"
 #include "kernel/program/program.h"
+#include "kernel/program/unwaited_loads.h"
 
 namespace stitch::codegen {
 
@@ -39,8 +40,9 @@ struct GroupClass {
   [[nodiscard]] std::vector<Word> row() const;
 };
 
-/// The classes of a phase's groups, in the order of their first members. `overlapping`: GroupFrame::overlapping.
+/// The classes of a phase's groups, in the order of their first members. `overlapping`: GroupFrame::overlapping;
+/// `unwaited`: GenerateOptions::unwaited.
 std::vector<GroupClass> classify(const graph::Graph& graph, const kernel::KernelProgram& program, std::size_t phase,
-                                 std::span<const kernel::Buffer> overlapping);
+                                 std::span<const kernel::Buffer> overlapping, kernel::UnwaitedInputs unwaited);
 
 }  // namespace stitch::codegen

@@ -22,6 +22,7 @@ std::string GroupEmitter::emit_hoisted() {
 
 std::string GroupEmitter::emit() {
   loops_.emit_digits();
+  loads_.emit_unwaited();
   if (scope_.frame.awaits) emit_wait(scope_.out, scope_.pointers.parameters());
   reductions_.begin();
   switch (scope_.anchor(0).kind) {

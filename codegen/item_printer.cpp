@@ -183,6 +183,7 @@ std::string ItemPrinter::expression_of(ItemId id, bool element) const {
 }
 
 std::string_view ItemPrinter::caching(const Item& item) const {
+  if (scope_.asks_unwaited) return "Cached::unwaited";
   if (scope_.asks_ahead) {
     const bool others = item.buffer.kind != kernel::Buffer::Kind::input && scope_.frame.after_sync;
     return others ? "Cached::ahead_between_blocks" : "Cached::ahead";

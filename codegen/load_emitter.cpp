@@ -46,6 +46,7 @@ void LoadEmitter::emit_hoisted() {
   if (group_.hoisted.empty()) return;
   out_.line("// the same for every iteration of the tile");
   for (const ItemId id : group_.hoisted) {
+    if (scope_.taken_over.contains(id)) continue;
     declare_registers(id);
     emit_hoisted(id);
   }
@@ -65,6 +66,19 @@ void LoadEmitter::emit_hoisted(ItemId id) {
   out_.close(out_.depth() - depth);
 }
 
+void LoadEmitter::emit_unwaited() {
+  if (scope_.frame.unwaited.empty()) return;
+  out_.line("// of what the launch before does not write");
+  scope_.asks_unwaited = true;
+  for (const ItemId id : scope_.frame.unwaited) {
+    scope_.keep(id);
+    declare_registers(id);
+    emit_guarded(id);
+    scope_.taken_over.insert(id);
+  }
+  scope_.asks_unwaited = false;
+}
+
 void LoadEmitter::emit_uniform(const std::vector<bool>& wanted) {
   for (ItemId id = 0; id < std::ssize(wanted); ++id) {
     if (wanted[id]) emit_uniform(id);
@@ -80,6 +94,24 @@ void LoadEmitter::emit_run(ItemId id, std::string_view suffix) {
   } else {
     emit_accesses(id, target);
   }
+}
+
+void LoadEmitter::emit_guarded(ItemId id, std::string_view suffix) {
+  const kernel::AxisSet axes = scope_.program.at(id).axes;
+  const int depth = out_.depth();
+  const std::string guard = axes_.range_guard(axes, false);
+  if (!axes.meets(group_.varying)) {
+    // One for all of a thread's elements: also of threads that have none, which may compute with it.
+    const kernel::Item& item = scope_.program.at(id);
+    const std::string loaded = items_.load_one(item, false);
+    out_.line("{}{} = {};", items_.name(id), suffix,
+              guard.empty() ? loaded : fmt::format("{} ? {} : {}{{}}", guard, loaded, storage_type(item.dtype)));
+    return;
+  }
+  loops_.open_register_loops(axes & group_.varying);
+  if (!guard.empty()) out_.open("if ({})", guard);
+  emit_run(id, suffix);
+  out_.close(out_.depth() - depth);
 }
 
 void LoadEmitter::emit_single(ItemId id, const std::string& target) {

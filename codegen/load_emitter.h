@@ -34,6 +34,8 @@ class LoadEmitter {
   void emit_uniform(const std::vector<bool>& wanted);
   /// Loads the thread's run along the vector axis into name[…][0..vector); with a suffix into the array of that name.
   void emit_run(kernel::ItemId id, std::string_view suffix = "");
+  /// The same in its register loops and where it is in range; of a value of which a thread has one, zero elsewhere.
+  void emit_guarded(kernel::ItemId id, std::string_view suffix = "");
   /// Declares what is kept between sweeps: an array of registers, or a thread's place in shared memory.
   void declare_held(const kernel::HeldItem& held);
   /// Declares an item's registers, which end with the sweep.
@@ -41,6 +43,8 @@ class LoadEmitter {
   /// Declares registers of an item under its name and a suffix.
   void declare_registers(kernel::ItemId id, std::string_view suffix = "");
 
+  /// What is loaded before the wait for the launch before (GroupFrame::unwaited); from then on it is in registers.
+  void emit_unwaited();
   /// Values that do not change along the tile's outer loops, in registers before them; the arrays are declared here.
   void emit_hoisted();
   /// The same into arrays that are there already, for a recurrent kernel's turns.

@@ -25,7 +25,7 @@ class PhasedEmitter {
   Result<GeneratedKernel> emit() {
     layout();
     for (std::size_t p = 0; p < program_.phases.size(); ++p)
-      phases_.push_back(classify(graph_, program_, p, overlapping_));
+      phases_.push_back(classify(graph_, program_, p, overlapping_, options_.unwaited));
     emit_file();
     return std::move(kernel_);
   }
@@ -51,6 +51,10 @@ class PhasedEmitter {
       overlapping.insert({Buffer::Kind::output, pair.output});
     }
     overlapping_.assign(overlapping.begin(), overlapping.end());
+    for (const kernel::ItemId id : kernel::unwaited_loads(program_, options_.unwaited)) {
+      const GroupProgram& group = program_.phases[0].groups[0];
+      kernel_.unwaited |= kernel::UnwaitedInputs{1} << group.structure.program->at(id).buffer.number;
+    }
     kernel_.shared_bytes = program_.shared_bytes;
     kernel_.cooperative = program_.phases.size() > 1 && program_.blocks_wait();
   }

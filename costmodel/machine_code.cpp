@@ -202,12 +202,20 @@ bool touches_device_memory(const MachineInstruction& one) {
   return one.is_load() || one.is_store() || one.name == "ATOM" || one.name == "UBLKCP" || one.name.starts_with("UTMA");
 }
 
-bool awaits_predecessor(const std::vector<MachineInstruction>& code) {
+void find_wait(const std::vector<MachineInstruction>& code, MachineCodeFeatures& features) {
+  int unwaited = 0;
   for (const MachineInstruction& one : code) {
-    if (one.name == "ACQBULK") return !one.predicated;
-    if (touches_device_memory(one)) return false;
+    if (one.name == "ACQBULK") {
+      features.awaits = !one.predicated;
+      if (features.awaits) features.unwaited_loads = unwaited;
+      return;
+    }
+    if (one.passes_l1) {
+      ++unwaited;
+    } else if (touches_device_memory(one)) {
+      return;
+    }
   }
-  return false;
 }
 
 void measure_hot(const std::vector<MachineInstruction>& code, const Range& range, bool loop,
@@ -266,7 +274,7 @@ Result<MachineCodeFeatures> code_features(std::vector<MachineInstruction> code, 
   once.run(code, all);
   features.cycles = once.now();
   features.loops = loops.size();
-  features.awaits = awaits_predecessor(code);
+  find_wait(code, features);
   features.local_loops = local_loops(code, loops);
   const std::optional<Range> hot = hot_loop(code, without_waits(code, loops));
   measure_hot(code, hot.value_or(all), hot.has_value(), latencies, features);

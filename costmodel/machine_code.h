@@ -38,9 +38,10 @@ struct MachineCodeFeatures {
   std::vector<LocalLoop> local_loops;
   int barriers = 0;  ///< of the block
   int loops = 0;
-  /// Waits for the launch before (griddepcontrol.wait) before any instruction that touches device memory; by the order
-  /// of the addresses, since such kernels begin with it.
+  /// Waits for the launch before (griddepcontrol.wait) before any instruction that touches device memory, but for loads
+  /// past L1; by the order of the addresses, since such kernels begin with it.
   bool awaits = false;
+  int unwaited_loads = 0;   ///< of device memory, before that wait
   double stall_cycles = 0;  ///< as of Hot, of all of the code executed once, in order
   double cycles = 0;
 

@@ -175,7 +175,8 @@ Result<std::vector<MachineInstruction>> decode_instructions(std::string_view cod
     one.name = name_of(form, architecture);
     one.pipe = one.name.empty() ? Pipe::other : pipe_of(one.name);
     one.width = width_of(one, form, (high >> 9) & 7, architecture);
-    one.predicated = ((low >> 12) & 0xF) != 7;  // 7: the predicate that always holds
+    one.predicated = ((low >> 12) & 0xF) != 7;                     // 7: the predicate that always holds
+    one.passes_l1 = one.name == "LDG" && ((high >> 13) & 7) == 7;  // 0: weak, 4: of constant memory
     if (one.name == "DEPBAR" && ((low >> 47) & 1) != 0) {
       one.waits_for_all_but = (low >> 38) & 0x3F;
       one.waits_on = (low >> 44) & 0x7;

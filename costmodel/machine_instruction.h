@@ -52,6 +52,7 @@ struct MachineInstruction {
   Pipe pipe = Pipe::other;
   int width = 4;  ///< bytes of a lane, of what loads or stores
   bool predicated = false;
+  bool passes_l1 = false;  ///< of LDG: ordered with the whole GPU (LDG.STRONG.GPU: ld.global.cg, ld.relaxed.gpu)
   std::optional<std::int64_t> target;  ///< address that a branch goes to
   int stall = 0;                       ///< cycles until the next instruction may issue
   int sets_result = no_scoreboard;     ///< raised until the result is there

@@ -258,6 +258,7 @@ FragmentExplanation explain_fragment(const tuning::ModelFragments::Entry& entry,
   }
   text.predicted_us = plan->predicted_us;
   text.dependent_saving_us = plan->dependent_saving_us;
+  text.unwaited_saving_us = plan->unwaited_saving_us;
   if (plan->dependent_saving_us > 0) text.dependent_launches = plan->dependent_launches();
   if (entry.graph.constraints.any()) {
     graph::Graph free = entry.graph;

@@ -66,6 +66,7 @@ struct FragmentExplanation {
   std::int64_t unfused_kernels = 0;
   std::int64_t dependent_launches = 0;  ///< kernels that begin while the one before them still runs
   double dependent_saving_us = 0;       ///< what each of them saves; 0: the device has no such launches
+  double unwaited_saving_us = 0;        ///< and all together by what they load before they wait
   std::vector<KernelExplanation> kernels;
   std::vector<BoundaryExplanation> boundaries;
   std::int64_t boundaries_left_out = 0;  ///< pairs that were not examined

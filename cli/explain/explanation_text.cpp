@@ -162,6 +162,8 @@ std::string to_text(const FragmentExplanation& fragment) {
                         fragment.dependent_launches, fragment.dependent_launches == 1 ? "it" : "them",
                         fragment.dependent_saving_us, fragment.dependent_launches == 1 ? "" : " each");
   }
+  if (fragment.unwaited_saving_us > 0)
+    text += fmt::format("  what is loaded before it has ended takes off {:.2f} us more\n", fragment.unwaited_saving_us);
   if (fragment.unconstrained_us) {
     text += fmt::format("  under {}: {:.2f} us; without: {:.2f} us, {:.2f} times as long\n",
                         to_string(fragment.graph.constraints), fragment.predicted_us, *fragment.unconstrained_us,
@@ -186,6 +188,7 @@ nlohmann::ordered_json to_document(const FragmentExplanation& fragment) {
                                  {"predicted_us", fragment.predicted_us},
                                  {"dependent_launches", fragment.dependent_launches},
                                  {"dependent_saving_us", fragment.dependent_saving_us},
+                                 {"unwaited_saving_us", fragment.unwaited_saving_us},
                                  {"uncertainty_us", fragment.uncertainty_us},
                                  {"unfused_us", fragment.unfused_us},
                                  {"unfused_kernels", fragment.unfused_kernels}};

@@ -33,13 +33,17 @@ struct Word<16> {
 // How a load may be cached: `streamed` data is an input whose elements this kernel only reads; `shared_between_blocks`
 // was written by another block of this kernel, so it must come from L2; `plain` is any other memory of the device. The
 // next two are asked for a turn of a loop ahead: ptxas moves other loads of read-only memory across barriers to where
-// registers are free, which is behind the work that they should be in flight during. `shared` is what this thread finds
-// in shared memory.
+// registers are free, which is behind the work that they should be in flight during. `unwaited` is asked for before the
+// kernel waits for the launch before it (device/launch.cuh). `shared` is what this thread finds in shared memory.
 //
-// The last three are instructions of their own: NVVM takes a plain vector for its scalars and puts the vector together
+// The last four are instructions of their own: NVVM takes a plain vector for its scalars and puts the vector together
 // again where it thinks it can: of what was copied asynchronously it put together now more, now less, in one process
 // from one and the same source (24 or 40 loads, CUDA 13.0).
-enum class Cached { streamed, shared_between_blocks, plain, ahead, ahead_between_blocks, shared };
+enum class Cached { streamed, shared_between_blocks, plain, ahead, ahead_between_blocks, unwaited, shared };
+
+// Of those that are instructions of their own: what L1 may have an older copy of.
+template <Cached cached>
+inline constexpr bool passes_l1 = cached == Cached::ahead_between_blocks || cached == Cached::unwaited;
 
 __device__ __forceinline__ u32 shared_address(const void* place) {
   return static_cast<u32>(__cvta_generic_to_shared(place));
@@ -50,7 +54,7 @@ __device__ __forceinline__ u32 shared_address(const void* place) {
   __device__ __forceinline__ void ask_for(W& x, const W* from) {                                                  \
     if constexpr (cached == Cached::shared) {                                                                     \
       asm volatile("ld.shared." TYPE " " TARGETS ";" : OUTPUTS : "l"(__cvta_generic_to_shared(from)) : "memory"); \
-    } else if constexpr (cached == Cached::ahead_between_blocks) {                                                \
+    } else if constexpr (passes_l1<cached>) {                                                                     \
       asm volatile("ld.global.cg." TYPE " " TARGETS ";" : OUTPUTS : "l"(from) : "memory");                        \
     } else {                                                                                                      \
       asm volatile("ld.global." TYPE " " TARGETS ";" : OUTPUTS : "l"(from) : "memory");                           \
@@ -70,7 +74,7 @@ __device__ __forceinline__ void ask_for(u8& x, const u8* from) {
   u16 wide;
   if constexpr (cached == Cached::shared) {
     asm volatile("ld.shared.u8 %0, [%1];" : "=h"(wide) : "l"(__cvta_generic_to_shared(from)) : "memory");
-  } else if constexpr (cached == Cached::ahead_between_blocks) {
+  } else if constexpr (passes_l1<cached>) {
     asm volatile("ld.global.cg.u8 %0, [%1];" : "=h"(wide) : "l"(from) : "memory");
   } else {
     asm volatile("ld.global.u8 %0, [%1];" : "=h"(wide) : "l"(from) : "memory");
@@ -84,7 +88,7 @@ __device__ __forceinline__ W load_word(const W* from) {
     return __ldg(from);
   } else if constexpr (cached == Cached::shared_between_blocks) {
     return __ldcg(from);
-  } else if constexpr (cached == Cached::ahead || cached == Cached::ahead_between_blocks || cached == Cached::shared) {
+  } else if constexpr (cached == Cached::ahead || passes_l1<cached> || cached == Cached::shared) {
     W word;
     ask_for<cached>(word, from);
     return word;

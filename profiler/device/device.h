@@ -46,6 +46,8 @@ struct LaunchShape {
   bool cooperative = false;       ///< all blocks must be resident together
   bool awaits =
       false;  ///< waits, if at all, before it touches memory (codegen/device/launch.cuh): emulated devices look
+  /// Arguments, by bit, of which it may read the buffers before: nobody writes them while the launch before runs.
+  std::uint64_t unwaited = 0;
 
   bool operator==(const LaunchShape&) const = default;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "emulator/run/launch.h"
 
@@ -77,7 +78,7 @@ class EmulatedSession final : public Session {
     LaunchResult result;
     for (const emulator::Finding& finding : report.findings) result.findings.push_back(emulator::to_text(finding));
     if (!report.completed && result.findings.empty()) result.findings.emplace_back("not every thread ran to its end");
-    if (looks) add_early(early, result.findings);
+    if (looks) add_early(early, unwaited_buffers(shape, arguments), result.findings);
     result.counters = report.counters;
     return result;
   }
@@ -103,10 +104,24 @@ class EmulatedSession final : public Session {
     return emulator::Contents::lazy(std::get<Filler>(fill));
   }
 
-  /// What it touched before it waited for the launch before it, and whether it waited at all: those behind it rely on
-  /// that. Variables of its module are its own.
-  void add_early(emulator::EarlyAccesses& early, std::vector<std::string>& findings) const {
+  /// Of the arguments that a launch may read before it waits.
+  static std::set<int> unwaited_buffers(const LaunchShape& shape, std::span<const LaunchValue> arguments) {
+    std::set<int> buffers;
+    for (std::size_t a = 0; a < std::min<std::size_t>(arguments.size(), 64); ++a) {
+      const auto* buffer = std::get_if<BufferHandle>(&arguments[a]);
+      if (buffer != nullptr && ((shape.unwaited >> a) & 1U) != 0) buffers.insert(buffer->id);
+    }
+    return buffers;
+  }
+
+  /// What it touched, but for reads of these, before it waited for the launch before it, and whether it waited at all:
+  /// those behind it rely on that. Variables of its module are its own.
+  void add_early(emulator::EarlyAccesses& early, const std::set<int>& unwaited,
+                 std::vector<std::string>& findings) const {
     for (const emulator::EarlyAccesses::Touched& touched : early.touched()) {
+      const bool may = touched.writes.empty() &&
+                       std::ranges::any_of(unwaited, [&](int id) { return buffers_.at(id).address == touched.buffer; });
+      if (may) continue;
       const bool known =
           std::ranges::any_of(buffers_, [&](const auto& buffer) { return buffer.second.address == touched.buffer; });
       if (!known) continue;

@@ -57,6 +57,7 @@ void visit_fields(auto& archive, Of<BufferHandle> auto& buffer) {
 void visit_fields(auto& archive, Of<LaunchShape> auto& shape) {
   archive("blocks", shape.blocks)("threads", shape.threads)("cluster", shape.cluster);
   archive("shared_bytes", shape.shared_bytes)("cooperative", shape.cooperative)("awaits", shape.awaits);
+  archive("unwaited", shape.unwaited);
 }
 
 void visit_fields(auto& archive, Of<PlannedLaunch> auto& launch) {

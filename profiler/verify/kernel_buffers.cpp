@@ -82,7 +82,13 @@ std::vector<LaunchValue> KernelBuffers::arguments(bool in_place) const {
 }
 
 LaunchShape KernelBuffers::shape() const {
-  return {kernel_.blocks, kernel_.threads, kernel_.cluster, kernel_.shared_bytes, kernel_.cooperative, true};
+  LaunchShape shape{kernel_.blocks, kernel_.threads, kernel_.cluster, kernel_.shared_bytes, kernel_.cooperative, true};
+  for (std::size_t a = 0; a < std::min<std::size_t>(kernel_.arguments.size(), 64); ++a) {
+    const codegen::Argument& argument = kernel_.arguments[a];
+    const bool buffer = argument.kind == codegen::Argument::Kind::buffer;
+    if (buffer && kernel::is_unwaited(kernel_.unwaited, argument.buffer)) shape.unwaited |= std::uint64_t{1} << a;
+  }
+  return shape;
 }
 
 }  // namespace stitch::profiler

@@ -197,12 +197,17 @@ Result<FusionPlan> explore_piece(const Graph& fragment, KernelCache& cache, cons
 }  // namespace
 
 Result<FusionPlan> explore_fusion(const Graph& fragment, KernelCache& cache, const FusionOptions& options) {
-  if (operators_of(fragment) <= options.most_together) return explore_piece(fragment, cache, options);
   FusionPlan whole;
+  if (operators_of(fragment) <= options.most_together) {
+    STITCH_ASSIGN(whole, explore_piece(fragment, cache, options));
+    take_off_unwaited(fragment, cache.scorer().device(), whole);
+    return whole;
+  }
   for (const kernel::KernelGraph& piece : cut_in_pieces(fragment, options.most_together)) {
     STITCH_ASSIGN(FusionPlan plan, explore_piece(piece.graph, cache, options));
     append_plan(piece, std::move(plan), whole);
   }
+  take_off_unwaited(fragment, cache.scorer().device(), whole);
   return whole;
 }
 
@@ -210,7 +215,9 @@ Result<FusionPlan> unfused_plan(const Graph& fragment, KernelCache& cache, const
   const VertexGraph vertices(fragment);
   std::vector<VertexSet> parts;
   for (int v = 0; v < vertices.size(); ++v) parts.push_back(single(vertices, v).vertices);
-  return plan_of_partition(vertices, parts, cache, stop);
+  STITCH_ASSIGN(FusionPlan plan, plan_of_partition(vertices, parts, cache, stop));
+  take_off_unwaited(fragment, cache.scorer().device(), plan);
+  return plan;
 }
 
 Result<FusionPlan> plan_of_partition(const VertexGraph& vertices, const std::vector<VertexSet>& partition,

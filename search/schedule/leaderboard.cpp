@@ -23,6 +23,15 @@ void Leaderboard::enter(const Hash128& hash, const kernel::KernelProgram& progra
   if (std::ssize(best_) > keep_) best_.erase(std::prev(best_.end()));
 }
 
+std::vector<const StitchCandidate*> Leaderboard::best(int most) const {
+  std::vector<const StitchCandidate*> best;
+  for (const auto& [us, candidate] : best_) {
+    if (std::ssize(best) == most) break;
+    best.push_back(&candidate);
+  }
+  return best;
+}
+
 ScheduleSpace Leaderboard::collect() {
   ScheduleSpace space;
   space.legal = legal_;

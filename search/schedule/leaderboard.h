@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <unordered_set>
+#include <vector>
 
 #include "base/hash.h"
 #include "search/schedule/schedule_space.h"
@@ -25,6 +26,9 @@ class Leaderboard {
   /// Whether as many are kept as there should be, and how long the last of these takes.
   [[nodiscard]] bool full() const { return std::ssize(best_) >= keep_; }
   [[nodiscard]] double last_us() const { return best_.rbegin()->first; }
+
+  /// The best ones, no more than `most`; until the next one is entered.
+  [[nodiscard]] std::vector<const StitchCandidate*> best(int most) const;
 
   /// Everything that was kept; the board is empty then. ScheduleSpace::whole is left to the caller.
   ScheduleSpace collect();

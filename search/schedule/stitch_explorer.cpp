@@ -18,6 +18,7 @@
 #include "kernel/program/traffic.h"
 #include "kernel/structure/items.h"
 #include "kernel/structure/structure_builder.h"
+#include "search/schedule/ahead_choice.h"
 #include "search/schedule/fixed_rows.h"
 #include "search/schedule/kernel_assembly.h"
 #include "search/schedule/leaderboard.h"
@@ -150,6 +151,7 @@ class StitchExplorer : AssembledKernels {
     STITCH_TRY(check_stop(options_));
     if (board_.empty())
       return make_error(last_error_.kind, "no legal schedule ({})", reasons_.empty() ? last_error_.message : reasons_);
+    look_ahead();
     ScheduleSpace space = board_.collect();
     space.whole = whole_;
     return space;
@@ -239,6 +241,21 @@ class StitchExplorer : AssembledKernels {
         }
       }
     }
+  }
+
+  /// Enters the best schedules once more, with their loads a turn ahead.
+  void look_ahead() {
+    if (options_.loads_ahead) return;  // they are there
+    const auto predict = [&](const kernel::KernelProgram& program) -> std::optional<double> {
+      if (!kernel::check_legality(program, scorer_.device())) return std::nullopt;
+      return scorer_.predict_us(graph_, program);
+    };
+    std::vector<kernel::KernelProgram> found;
+    for (const StitchCandidate* candidate : board_.best(options_.looks_ahead)) {
+      if (auto ahead = with_loads_ahead(candidate->program, candidate->predicted_us, predict))
+        found.push_back(std::move(*ahead));
+    }
+    for (const kernel::KernelProgram& program : found) consider(program);
   }
 
   // ---- what is assembled ------------------------------------------------------------------------------------

@@ -15,8 +15,10 @@ namespace stitch::search {
 struct StitchOptions {
   int keep = 1;       ///< candidates returned, best prediction first
   bool wide = false;  ///< enumerate broadly (tuning), or only the usual choices (planning)
-  /// Try every mapping that loops with loads a turn ahead, too. What that gains has never been measured, and features
-  /// do not tell such schedules apart, so neither planning nor the search among measured candidates asks for it yet.
+  /// Of so many of the best schedules also the same with loads a turn ahead, where that is predicted to be clearly
+  /// faster (search/schedule/ahead_choice.h).
+  int looks_ahead = 4;
+  /// Try every mapping that loops with loads a turn ahead, too: which ones there are, not which one is fastest.
   bool loads_ahead = false;
   int sample = 0;  ///< how many of the others are returned too
   /// KernelCache also explores long rows' maxima and sums of exponentials as one reduction
@@ -40,6 +42,7 @@ struct StitchOptions {
 ///   kernel_assembly    of several groups as many mappings each as make no more than `combinations`, together
 ///   phase_syncs        how blocks cross from phase to phase
 ///   leaderboard        what is kept of all that
+///   ahead_choice       the best of these with loads a turn ahead
 ///
 /// KernelCache asks it for every kernel that the fusion explorer thinks of (with the usual choices), and tuning for the
 /// space of a kernel that is worth measuring (`wide`). Every candidate passes the legality table. The result depends on

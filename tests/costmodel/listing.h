@@ -95,6 +95,7 @@ class ListingReader {
     one.name = operation.substr(0, operation.find('.'));
     one.pipe = costmodel::pipe_of(one.name);
     one.width = width_of(operation);
+    one.passes_l1 = one.name == "LDG" && operation.find(".STRONG.GPU") != std::string_view::npos;
     if (const std::size_t from = text.find("`("); from != std::string_view::npos && one.name == "BRA")
       branches_.emplace_back(code.size(), std::string(text.substr(from + 2, text.find(')', from) - from - 2)));
     const auto low = encoding_word(line);
@@ -131,7 +132,8 @@ inline std::string first_difference(const std::vector<costmodel::MachineInstruct
         theirs.is_load() || theirs.is_store() || theirs.is_local() || theirs.name == "LDS" || theirs.name == "STS";
     if (ours.name != theirs.name || ours.predicated != theirs.predicated || ours.stall != theirs.stall ||
         ours.sets_result != theirs.sets_result || ours.sets_read != theirs.sets_read || ours.waits != theirs.waits ||
-        (moves && ours.width != theirs.width) || (theirs.target && ours.target != theirs.target)) {
+        ours.passes_l1 != theirs.passes_l1 || (moves && ours.width != theirs.width) ||
+        (theirs.target && ours.target != theirs.target)) {
       return fmt::format("{:#x} {}: {} of {} bytes, to {}, listed to {}", theirs.address, read.operations[i], ours.name,
                          ours.width, ours.target.value_or(-1), theirs.target.value_or(-1));
     }

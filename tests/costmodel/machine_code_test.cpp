@@ -121,10 +121,12 @@ TEST(MachineCode, LocalMemoryBelongsToTheInnermostLoopAroundIt) {
 }
 
 TEST(MachineCode, AKernelAwaitsItsPredecessorBeforeItTouchesMemory) {
-  const std::string load = "LDG.E R0, desc[UR4][R2.64]", wait = "ACQBULK", constant = "LDC R1, c[0x0][0x28]";
+  const std::string load = "LDG.E R0, desc[UR4][R2.64]", past_l1 = "LDG.E.128.STRONG.GPU R4, desc[UR4][R2.64]",
+                    wait = "ACQBULK", constant = "LDC R1, c[0x0][0x28]";
   const struct {
     std::vector<std::string> code;
     bool awaits;
+    int unwaited = 0;
   } table[] = {
       {{constant, wait, load}, true},
       {{wait, "PREEXIT", load}, true},
@@ -135,6 +137,10 @@ TEST(MachineCode, AKernelAwaitsItsPredecessorBeforeItTouchesMemory) {
       {{"LDGSTS.E.BYPASS.128 [R1], desc[UR4][R2.64]", wait}, false},
       {{"@P0 ACQBULK", load}, false},
       {{constant, load}, false},
+      {{past_l1, past_l1, wait, past_l1}, true, 2},
+      {{past_l1, load, wait}, false},
+      {{past_l1, "STG.E desc[UR4][R2.64], R0", wait}, false},
+      {{past_l1, load}, false},
   };
   for (const auto& row : table) {
     std::string listing;
@@ -142,6 +148,7 @@ TEST(MachineCode, AKernelAwaitsItsPredecessorBeforeItTouchesMemory) {
     const auto code = parse_machine_code(listing + line(static_cast<int>(16 * row.code.size()), "EXIT", 5));
     ASSERT_TRUE(code) << code.error().message;
     EXPECT_EQ(code->awaits, row.awaits) << row.code.front();
+    EXPECT_EQ(code->unwaited_loads, row.unwaited) << row.code.front();
   }
 }
 

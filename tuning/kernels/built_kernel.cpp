@@ -60,9 +60,13 @@ bool spills_in_loop(const BuiltKernel& built) {
 
 bool may_depend(const BuiltKernel& built) {
   if (built.compiled.ptx.find("griddepcontrol.wait") == std::string::npos) return false;
-  if (built.machine_code) return built.machine_code->awaits;
+  // Nothing else of ours passes by L1 there: a kernel that asks for nothing early has nothing early.
+  const auto is_ordered = [&](const costmodel::MachineCodeFeatures& code) {
+    return code.awaits && (code.unwaited_loads == 0 || built.generated.unwaited != 0);
+  };
+  if (built.machine_code) return is_ordered(*built.machine_code);
   const auto code = costmodel::read_machine_code(built.compiled.cubin, built.generated.name);
-  return code && code->awaits;
+  return code && is_ordered(*code);
 }
 
 bool is_made_of(const BuiltKernel& built, const std::set<Sha256>& code) {

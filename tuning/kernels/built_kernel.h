@@ -27,7 +27,8 @@ namespace stitch::tuning {
 struct KernelCandidate {
   search::SharedKernel kernel;
   std::shared_ptr<const search::StitchCandidate> scheduled;  ///< for the kernel's graph
-  int place = 0;  ///< among the candidates that it was taken from, from the best prediction on
+  int place = 0;                        ///< among the candidates that it was taken from, from the best prediction on
+  kernel::UnwaitedInputs unwaited = 0;  ///< GenerateOptions::unwaited
 
   KernelCandidate() = default;
   /// One of the kernel's own candidates.
@@ -42,7 +43,8 @@ struct BuiltKernel {
   /// The candidate's prediction, corrected by what the compiler made of it (costmodel/compiled_estimate.h), µs.
   double estimated_us = 0;
   std::optional<costmodel::MachineCodeFeatures> machine_code;  ///< none where it cannot be read, or nobody asked
-  int overtaken = 0;  ///< candidates with better predictions of the schedule that it was put ahead of
+  double unwaited_saving_us = 0;  ///< taken off where it is launched dependent (search/partition/unwaited_saving.h)
+  int overtaken = 0;              ///< candidates with better predictions of the schedule that it was put ahead of
   /// Where it was put first for being simpler than the best estimate: the uncertainty within which both are equal, µs.
   double equal_within_us = 0;
   std::optional<profiler::Verification> verification;
@@ -74,8 +76,9 @@ bool is_faster(const BuiltKernel& challenger, const BuiltKernel& best);
 /// the code was not read. (An array that ptxas puts there is no spill: no other schedule would be rid of it.)
 bool spills_in_loop(const BuiltKernel& built);
 
-/// Whether it waits for its predecessor before it touches memory, in its PTX and, since ptxas may move loads of what it
-/// takes for constant, in its machine code: only such a kernel may be launched dependent (codegen/device/launch.cuh).
+/// Whether it waits for its predecessor before it touches memory, but for what it loads unwaited, in its PTX and, since
+/// ptxas may move loads of what it takes for constant, in its machine code: only such a kernel may be launched
+/// dependent (codegen/device/launch.cuh).
 bool may_depend(const BuiltKernel& built);
 
 /// Whether its machine code and its PTX are among these.

@@ -12,6 +12,7 @@
 #include "costmodel/uncertainty.h"
 #include "kernel/program/legality.h"
 #include "kernel/program/traffic.h"
+#include "search/partition/unwaited_saving.h"
 #include "tuning/kernels/equal_candidates.h"
 #include "tuning/kernels/training_samples.h"
 
@@ -87,6 +88,7 @@ Trial KernelWorkshop::build_candidate(KernelCandidate candidate, const std::stop
   const kernel::KernelProgram& program = trial.candidate.scheduled->program;
   codegen::GenerateOptions options;
   options.name = "stitch_" + kernel.key.hex().substr(0, 12);
+  options.unwaited = trial.candidate.unwaited;
   // All that there are where they wait for each other; else no more than the schedule counts on.
   const std::int64_t all = (program.blocks + device_.sm_count - 1) / device_.sm_count;
   const std::int64_t counted_on = program.blocks_wait() ? all : std::max(1, kernel::resident_blocks(program, device_));
@@ -124,8 +126,26 @@ Trial KernelWorkshop::build_candidate(KernelCandidate candidate, const std::stop
       if (code) built.machine_code = std::move(*code);
     }
     built.estimated_us = estimate(built);
+    built.unwaited_saving_us = search::unwaited_saving_us(kernel.graph, program, options.unwaited, device_);
     trial.built = std::make_shared<const BuiltKernel>(std::move(built));
   }
+  return trial;
+}
+
+Trial KernelWorkshop::build_unwaited(const BuiltKernel& built, kernel::UnwaitedInputs inputs,
+                                     const std::stop_token& stop) {
+  KernelCandidate candidate = built.candidate;
+  candidate.unwaited = inputs;
+  if (!may_depend(built) || kernel::unwaited_loads(candidate.scheduled->program, inputs).empty()) return {};
+  Trial trial = build_candidate(std::move(candidate), stop);
+  if (trial.failure) return trial;
+  BuiltKernel early = *trial.built;
+  early.overtaken = built.overtaken;
+  early.equal_within_us = built.equal_within_us;
+  early.measurement = built.measurement;  // which is of the kernel by itself
+  trial.built = std::make_shared<const BuiltKernel>(std::move(early));
+  if (!may_depend(*trial.built))
+    trial.failure = make_error(ErrorKind::constraint, "its loads have not stayed where the wait was");
   return trial;
 }
 
@@ -191,13 +211,19 @@ Attempts KernelWorkshop::first_of(std::span<const KernelCandidate> candidates, b
 }
 
 Attempts KernelWorkshop::made_of(const search::SharedKernel& kernel, const std::set<Sha256>& code,
-                                 const std::stop_token& stop) {
+                                 const std::set<kernel::UnwaitedInputs>& unwaited, const std::stop_token& stop) {
   std::vector<Trial> trials(kernel->candidates.size());
   std::atomic<std::size_t> first = trials.size();
   tbb::parallel_for(std::size_t{0}, trials.size(), [&](std::size_t c) {
     if (c > first || stop.stop_requested()) return;
     Trial trial = build_candidate({kernel, static_cast<int>(c)}, stop);
-    if (trial.failure || !is_made_of(*trial.built, code)) return;
+    if (trial.failure) return;
+    const bool is_it =
+        is_made_of(*trial.built, code) || std::ranges::any_of(unwaited, [&](kernel::UnwaitedInputs inputs) {
+          const Trial other = build_unwaited(*trial.built, inputs, stop);
+          return other.built != nullptr && is_made_of(*other.built, code);
+        });
+    if (!is_it) return;
     trials[c] = std::move(trial);
     for (std::size_t known = first; c < known && !first.compare_exchange_weak(known, c);) {
     }

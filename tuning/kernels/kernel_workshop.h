@@ -77,7 +77,9 @@ class KernelWorkshop {
   /// The one of the kernel's candidates whose machine code and PTX are among these: how a plan is made again whose code
   /// is known (api/program_lock.h). No other candidate is to blame for being another: `others` has nothing but why
   /// there is no best (not_found, cancelled). Nothing is remembered.
-  Attempts made_of(const search::SharedKernel& kernel, const std::set<Sha256>& code, const std::stop_token& stop = {});
+  /// It is the one without unwaited loads (build_unwaited) where that of any of these inputs has the code.
+  Attempts made_of(const search::SharedKernel& kernel, const std::set<Sha256>& code,
+                   const std::set<kernel::UnwaitedInputs>& unwaited = {}, const std::stop_token& stop = {});
 
   /// The first candidates (WorkshopOptions::compiled_candidates), built side by side, in the order in which they are
   /// verified and measured: those that failed, then by their estimates, equal ones by their predictions; before all of
@@ -101,6 +103,10 @@ class KernelWorkshop {
   /// next step. measure_candidate needs a timer; without measurement and failure: it could not be timed.
   Result<codegen::CompiledKernel> compile(const codegen::GeneratedKernel& kernel, const std::stop_token& stop = {});
   Trial build_candidate(KernelCandidate candidate, const std::stop_token& stop = {});
+  /// What was built, with loads of these inputs before it waits for the launch before it: as it may only be launched
+  /// behind kernels that do not write them. Neither built nor failed where it has no such loads, or may not be launched
+  /// dependent.
+  Trial build_unwaited(const BuiltKernel& built, kernel::UnwaitedInputs inputs, const std::stop_token& stop = {});
   Trial verify_candidate(Trial trial, const std::stop_token& stop = {});
   Trial measure_candidate(Trial trial);
 

@@ -179,10 +179,11 @@ Result<api::Plan> build_plan(const Graph& fragment, const search::FusionPlan& fu
     const search::PlannedKernel& planned = fusion.kernels[at];
     const graph::Graph& graph = planned.kernel->graph;
     const search::StitchCandidate& candidate = *kernels[at]->candidate.scheduled;
-    launches.push_back({kernels[at].get(), planned.arguments, planned.results,
-                        describe_kernel(graph, candidate.program), kernel::scheduled_bytes(graph, candidate.program),
-                        candidate.predicted_us - (at == 0 ? 0 : fusion.dependent_saving_us),
-                        costmodel::uncertainty_us(candidate.program, candidate.predicted_us)});
+    launches.push_back(
+        {kernels[at].get(), planned.arguments, planned.results, describe_kernel(graph, candidate.program),
+         kernel::scheduled_bytes(graph, candidate.program),
+         candidate.predicted_us - (at == 0 ? 0 : fusion.dependent_saving_us) - kernels[at]->unwaited_saving_us,
+         costmodel::uncertainty_us(candidate.program, candidate.predicted_us)});
   }
   return build_plan(fragment, launches);
 }
@@ -208,6 +209,11 @@ Result<api::Plan> build_plan(const Graph& fragment, const std::vector<PlannedLau
         return make_error(ErrorKind::internal, "launch {} reads node {} of the fragment, which no kernel computes",
                           launch, value.node);
       }
+    }
+    const kernel::UnwaitedInputs unwaited = search::unwaited_inputs(fragment, planned[at].arguments, at);
+    if ((planned[at].built->generated.unwaited & ~unwaited) != 0) {
+      return make_error(ErrorKind::internal, "launch {} loads before it waits what others may still be writing",
+                        launch);
     }
     plan.launches.push_back(launch_of(planned[at], launch, places));
     plan.bytes += plan.launches.back().bytes;

@@ -18,11 +18,12 @@ struct PlannedLaunch {
   std::vector<graph::Value> results;            ///< of its outputs, in order
   std::string description;                      ///< for people
   std::int64_t bytes = 0;                       ///< of device memory, predicted
-  double predicted_us = 0, uncertainty_us = 0;  ///< dependent launches' savings taken off
+  double predicted_us = 0, uncertainty_us = 0;  ///< what dependent launches save taken off
 };
 
 /// Turns launches, in order, into what a client runs: argument tables, the workspace for intermediates and scratch,
-/// copies of results that nobody writes. `fragment` is canonical. Error: internal (a value that nobody computes).
+/// copies of results that nobody writes. `fragment` is canonical. Errors: internal (a value that nobody computes,
+/// a kernel that loads before it waits what search::unwaited_inputs does not have).
 Result<api::Plan> build_plan(const graph::Graph& fragment, const std::vector<PlannedLaunch>& launches);
 
 /// The same of a fusion plan and its built kernels, one per kernel of the plan, in order.

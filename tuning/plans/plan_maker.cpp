@@ -56,6 +56,8 @@ class PlanMaker {
   void run_stages();
   Status make_kernels();
   Status choose_kernels();
+  void load_unwaited();
+  [[nodiscard]] std::set<kernel::UnwaitedInputs> unwaited_of(const search::SharedKernel& kernel) const;
   Error give_up(const Error& why);
 
   const TuningContext& context_;
@@ -161,7 +163,7 @@ double PlanMaker::run(const Stage& stage) {
 
 /// What the neighbours chose of a kernel, or else its own candidates; those of the wanted code where any is.
 Attempts PlanMaker::attempt(const search::SharedKernel& kernel, bool verifies) {
-  if (request_.code != nullptr) return workshop_.made_of(kernel, *request_.code, request_.stop);
+  if (request_.code != nullptr) return workshop_.made_of(kernel, *request_.code, unwaited_of(kernel), request_.stop);
   Attempts near;
   if (const auto* candidates = near_.of(kernel->key)) {
     near = workshop_.first_of(*candidates, verifies, request_.stop);
@@ -216,7 +218,38 @@ Status PlanMaker::choose_kernels() {
   for (const search::PlannedKernel& kernel : fusion_->kernels) {
     built_.push_back(attempts_[place_.at(kernel.kernel->key)].best->built);
   }
+  load_unwaited();
   return {};
+}
+
+/// The inputs that a kernel may load before it waits, at each of its places in the plan.
+std::set<kernel::UnwaitedInputs> PlanMaker::unwaited_of(const search::SharedKernel& kernel) const {
+  std::set<kernel::UnwaitedInputs> all;
+  for (std::size_t at = 0; at < fusion_->kernels.size(); ++at) {
+    const search::PlannedKernel& planned = fusion_->kernels[at];
+    if (planned.kernel->key == kernel->key)
+      all.insert(search::unwaited_inputs(request_.fragment, planned.arguments, at));
+  }
+  return all;
+}
+
+/// Has kernels behind another one load what that does not write before they wait for it, where what was chosen has such
+/// loads. What does not come of it, or does not become faster by it, stays as it was chosen.
+void PlanMaker::load_unwaited() {
+  if (context_.device.dependent_saving_us() <= 0) return;
+  tbb::parallel_for(std::size_t{1}, std::max<std::size_t>(1, built_.size()), [&](std::size_t at) {
+    const BuiltKernel& chosen = *built_[at];
+    Trial early = workshop_.build_unwaited(
+        chosen, search::unwaited_inputs(request_.fragment, fusion_->kernels[at].arguments, at), request_.stop);
+    if (early.built == nullptr || early.failure) return;
+    if (request_.code != nullptr) {
+      if (is_made_of(*early.built, *request_.code)) built_[at] = early.built;
+      return;
+    }
+    if (early.built->estimated_us - early.built->unwaited_saving_us > chosen.estimated_us) return;
+    if (verifies_) early = workshop_.verify_candidate(std::move(early), request_.stop);
+    if (!early.failure) built_[at] = early.built;
+  });
 }
 
 /// What was found out is kept although there is no plan: that the fragment has none is our fault.

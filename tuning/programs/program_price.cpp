@@ -94,7 +94,7 @@ class Pricing {
                .us = plan.predicted_us};
       // They are in the plan's time.
       if (plan.dependent_saving_us > 0) price.dependent_launches = static_cast<double>(plan.dependent_launches());
-      price.saved_us = price.dependent_launches * plan.dependent_saving_us;
+      price.saved_us = price.dependent_launches * plan.dependent_saving_us + plan.unwaited_saving_us;
     }
     fragments_[number] = price;
     return price;

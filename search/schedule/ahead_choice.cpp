@@ -1,0 +1,76 @@
+#include "search/schedule/ahead_choice.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "kernel/program/group_deriver.h"
+
+namespace stitch::search {
+namespace {
+
+constexpr std::size_t most_groups = 8;
+constexpr double clearly = 0.99;  ///< of what it took before
+
+/// Whether a loop of the group has turns to look ahead to.
+bool loops(const kernel::GroupProgram& group) {
+  return group.mapping.stages == 1 && group.retained.empty() && !group.structure.anchors[0].has_own_loops() &&
+         group.turns(group.outer_loops | group.inner_loops) > 1;
+}
+
+/// Partial results that each group left, by the reduction they are of.
+std::map<graph::NodeId, std::int64_t> partials_of(const kernel::KernelProgram& kernel) {
+  std::map<graph::NodeId, std::int64_t> partials;
+  for (const kernel::PhaseProgram& phase : kernel.phases) {
+    for (const kernel::GroupProgram& group : phase.groups) {
+      for (const kernel::ReductionPlan& plan : group.reductions) {
+        const kernel::Anchor& anchor = group.structure.anchors[plan.anchor];
+        if (anchor.kind == kernel::Anchor::Kind::partial) partials[anchor.node] = plan.partials;
+      }
+    }
+  }
+  return partials;
+}
+
+void count_registers(kernel::KernelProgram& kernel) {
+  kernel.registers = 0;
+  for (const kernel::PhaseProgram& phase : kernel.phases) {
+    for (const kernel::GroupProgram& group : phase.groups)
+      kernel.registers = std::max(kernel.registers, group.registers);
+  }
+}
+
+}  // namespace
+
+std::optional<kernel::KernelProgram> with_loads_ahead(
+    const kernel::KernelProgram& kernel, double us,
+    const std::function<std::optional<double>(const kernel::KernelProgram&)>& predict_us) {
+  std::size_t groups = 0;
+  for (const kernel::PhaseProgram& phase : kernel.phases) groups += phase.groups.size();
+  if (kernel.recurrent != nullptr || groups > most_groups) return std::nullopt;
+  const std::map<graph::NodeId, std::int64_t> partials = partials_of(kernel);
+  std::optional<kernel::KernelProgram> best;
+  for (std::size_t p = 0; p < kernel.phases.size(); ++p) {
+    for (std::size_t g = 0; g < kernel.phases[p].groups.size(); ++g) {
+      const kernel::GroupProgram& group = kernel.phases[p].groups[g];
+      if (!loops(group)) continue;
+      kernel::GroupMapping mapping = group.mapping;
+      mapping.stages = 2;
+      const int of = group.structure.partial_of;
+      Result<kernel::GroupProgram> ahead =
+          kernel::derive_group(group.structure, mapping, kernel.schedule, of >= 0 ? partials.at(of) : 1);
+      if (!ahead) continue;  // its loops have no loads whose address the turn tells
+      kernel::KernelProgram changed = best ? *best : kernel;
+      changed.phases[p].groups[g] = std::move(*ahead);
+      changed.schedule.phases[p][g] = std::move(mapping);
+      count_registers(changed);
+      const std::optional<double> changed_us = predict_us(changed);
+      if (!changed_us || *changed_us > us * clearly) continue;
+      us = *changed_us;
+      best = std::move(changed);
+    }
+  }
+  return best;
+}
+
+}  // namespace stitch::search

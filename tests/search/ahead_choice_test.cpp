@@ -1,0 +1,108 @@
+// The best schedules with their loads a turn ahead: which are taken, and that they are what deriving them would give.
+#include "search/schedule/ahead_choice.h"
+
+#include <gmock/gmock.h>
+
+#include <functional>
+
+#include "costmodel/analytical.h"
+#include "kernel/program/program_builder.h"
+#include "kernel/program/schedule_hash.h"
+#include "kernel/structure/structure_builder.h"
+#include "search/schedule/stitch_explorer.h"
+#include "tests/kernel/example_graphs.h"
+
+namespace stitch::search {
+namespace {
+
+using namespace kernel::test;
+
+int stages_of(const kernel::KernelProgram& program) {
+  int stages = 0;
+  for (const kernel::PhaseProgram& phase : program.phases) {
+    for (const kernel::GroupProgram& group : phase.groups) stages = std::max(stages, group.mapping.stages);
+  }
+  return stages;
+}
+
+/// A prediction by the number of groups that look ahead: 100, and so much for each.
+auto counting(double each) {
+  return [each](const kernel::KernelProgram& program) -> std::optional<double> {
+    double us = 100;
+    for (const kernel::PhaseProgram& phase : program.phases) {
+      for (const kernel::GroupProgram& group : phase.groups) us += group.mapping.stages > 1 ? each : 0;
+    }
+    return us;
+  };
+}
+
+std::vector<StitchCandidate> candidates(const Graph& graph) {
+  auto found = explore_stitches(graph, RoughScorer(), {.keep = 60, .looks_ahead = 0});
+  EXPECT_TRUE(found) << found.error().message;
+  return std::move(*found);
+}
+
+TEST(AheadChoice, IsTheKernelThatItsScheduleGives) {
+  int changed = 0;
+  const Graph graph = layer_norm_backward(2048, 256);
+  for (const StitchCandidate& candidate : candidates(graph)) {
+    const auto ahead = with_loads_ahead(candidate.program, 100, counting(-5));
+    if (!ahead) continue;
+    ++changed;
+    EXPECT_EQ(stages_of(candidate.program), 1);
+    EXPECT_EQ(stages_of(*ahead), 2);
+    EXPECT_NE(kernel::schedule_hash(ahead->schedule), kernel::schedule_hash(candidate.schedule));
+    const kernel::AxisAnalysis analysis(graph);
+    const auto structure = kernel::derive_structure(graph, analysis, {ahead->schedule.tile_axes, {}});
+    ASSERT_TRUE(structure) << structure.error().message;
+    const auto derived = kernel::derive_program(graph, *structure, ahead->schedule);
+    ASSERT_TRUE(derived) << derived.error().message;
+    EXPECT_EQ(derived->registers, ahead->registers);
+    EXPECT_EQ(derived->shared_bytes, ahead->shared_bytes);
+    EXPECT_EQ(derived->blocks, ahead->blocks);
+    EXPECT_EQ(derived->phases[0].groups[0].ahead.loads, ahead->phases[0].groups[0].ahead.loads);
+    EXPECT_EQ(derived->partial_count, ahead->partial_count);
+  }
+  EXPECT_GT(changed, 3);
+}
+
+TEST(AheadChoice, IsMadeOnlyForWhatIsClearlyFaster) {
+  int loops = 0;
+  for (const StitchCandidate& candidate : candidates(layer_norm_backward(2048, 256))) {
+    EXPECT_FALSE(with_loads_ahead(candidate.program, 100, counting(-0.5)));
+    EXPECT_FALSE(with_loads_ahead(candidate.program, 100, counting(5)));
+    EXPECT_FALSE(
+        with_loads_ahead(candidate.program, 100, [](const kernel::KernelProgram&) { return std::optional<double>(); }));
+    loops += with_loads_ahead(candidate.program, 100, counting(-5)) ? 1 : 0;
+  }
+  EXPECT_GT(loops, 3);
+}
+
+TEST(AheadChoice, LeavesAloneWhatHasNoLoopOfLoads) {
+  for (const StitchCandidate& candidate : candidates(scanned(64, 1000)))
+    EXPECT_FALSE(with_loads_ahead(candidate.program, 100, counting(-5)));
+}
+
+// By the model itself: what is predicted is never longer for it, the best without it stays what it was, and somewhere
+// it is taken.
+TEST(AheadChoice, NeverMakesAPredictionWorse) {
+  const costmodel::AnalyticalScorer model(*find_device("h100"));
+  int taken = 0;
+  for (const Graph& graph : {layer_norm_backward(8192, 1024), layer_norm_backward(4096, 4096),
+                             row_and_column_sums(8192, 2048), layer_norm(65536, 256), softmax(4096, 32000)}) {
+    const auto without = explore_stitches(graph, model, {.keep = 12, .looks_ahead = 0});
+    const auto with = explore_stitches(graph, model, {.keep = 12});
+    ASSERT_TRUE(without && with);
+    EXPECT_LE(with->front().predicted_us, without->front().predicted_us);
+    EXPECT_EQ(stages_of(without->front().program), 1);
+    const bool ahead = stages_of(with->front().program) > 1;
+    taken += ahead ? 1 : 0;
+    if (!ahead) {
+      EXPECT_EQ(with->front().schedule, without->front().schedule);
+    }
+  }
+  EXPECT_GT(taken, 0);
+}
+
+}  // namespace
+}  // namespace stitch::search
