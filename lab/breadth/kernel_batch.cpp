@@ -1,5 +1,7 @@
 #include "lab/breadth/kernel_batch.h"
 
+#include <algorithm>
+#include <cstdlib>
 #include <string_view>
 
 #include "codegen/device_headers.h"
@@ -19,11 +21,32 @@ std::string without_includes(std::string text, std::string& headers) {
   return text;
 }
 
+constexpr std::string_view dynamic_shared = "extern __shared__ __align__(";
+
+/// Of a kernel's dynamic shared memory, bytes.
+int shared_alignment(std::string_view text) {
+  const std::size_t at = text.find(dynamic_shared);
+  return at == std::string_view::npos ? 0 : std::atoi(text.data() + at + dynamic_shared.size());
+}
+
+/// All kernels of a module have their dynamic shared memory by one name, which is aligned as one of them says.
+std::string with_alignment(std::string text, int bytes) {
+  const std::size_t at = text.find(dynamic_shared);
+  if (at == std::string::npos) return text;
+  const std::size_t number = at + dynamic_shared.size();
+  return text.replace(number, text.find(')', number) - number, std::to_string(bytes));
+}
+
 /// The kernels as one source, each in a namespace of its own. The headers are included once, before all.
 std::string joined(const std::vector<const codegen::GeneratedKernel*>& kernels) {
   std::string headers, source;
+  int alignment = 0;
   for (const codegen::GeneratedKernel* kernel : kernels)
-    source += fmt::format("namespace of_{} {{\n{}\n}}\n", kernel->name, without_includes(kernel->source, headers));
+    alignment = std::max(alignment, shared_alignment(kernel->source));
+  for (const codegen::GeneratedKernel* kernel : kernels) {
+    const std::string text = with_alignment(without_includes(kernel->source, headers), alignment);
+    source += fmt::format("namespace of_{} {{\n{}\n}}\n", kernel->name, text);
+  }
   return headers + source;
 }
 

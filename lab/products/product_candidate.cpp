@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <array>
+#include <iterator>
+#include <map>
+
 #include "base/random.h"
 #include "codegen/contraction/attention_kernel.h"
 #include "codegen/contraction/chain_kernel.h"
@@ -23,20 +27,33 @@ namespace {
 using kernel::ContractionProblem;
 using kernel::ContractionSchedule;
 
-/// One of many that come by one after the other, all equally likely.
+/// One of many that come by one after the other: first the way to multiply (by a warp, by four, with tensor copies),
+/// of which some have a hundred times the schedules of others, then any of its schedules.
 template <class T>
 class Draw {
  public:
   explicit Draw(std::uint64_t seed) : random_(seed) {}
   void see(const T& each) {
-    if (random_.below(++seen_) == 0) drawn_ = each;
+    Way& way = ways_[way_of(each)];
+    if (random_.below(++way.seen) == 0) way.drawn = each;
   }
-  [[nodiscard]] const std::optional<T>& drawn() const { return drawn_; }
+  [[nodiscard]] std::optional<T> drawn() {
+    if (ways_.empty()) return std::nullopt;
+    return std::next(ways_.begin(), static_cast<std::ptrdiff_t>(random_.below(ways_.size())))->second.drawn;
+  }
 
  private:
+  struct Way {
+    std::uint64_t seen = 0;
+    T drawn;
+  };
+  static std::pair<kernel::ContractionInstruction, bool> way_of(const T& each) {
+    if constexpr (requires { each.tensor_copies; }) return {each.instruction, each.tensor_copies};
+    return {each.instruction, false};
+  }
+
   Random random_;
-  std::uint64_t seen_ = 0;
-  std::optional<T> drawn_;
+  std::map<std::pair<kernel::ContractionInstruction, bool>, Way> ways_;
 };
 
 void note_stages(int stages, std::vector<std::string>& features) {
@@ -86,7 +103,7 @@ Result<ContractionSchedule> schedule_for(const ContractionProblem& problem, cons
   Draw<ContractionSchedule> draw(drawn.seed);
   search::for_each_contraction(problem, drawn.device, space, [&](const ContractionSchedule& s) { draw.see(s); });
   Random random(mix(drawn.seed, 1));
-  if (draw.drawn()) return varied(problem, drawn.device, *draw.drawn(), random);
+  if (const auto any = draw.drawn()) return varied(problem, drawn.device, *any, random);
   return kernel::default_schedule(problem, drawn.device);
 }
 
@@ -96,7 +113,7 @@ Result<kernel::AttentionSchedule> schedule_for(const kernel::AttentionProblem& p
   if (!chosen) {
     Draw<kernel::AttentionSchedule> draw(drawn.seed);
     search::for_each_attention(problem, drawn.device, space, [&](const auto& s, const auto&) { draw.see(s); });
-    if (draw.drawn()) return *draw.drawn();
+    if (const auto any = draw.drawn()) return *any;
   }
   STITCH_ASSIGN(const tuning::AttentionChoice choice, tuning::choose_attention(problem, drawn.device, space));
   return choice.ranked.best.front().schedule;
@@ -107,7 +124,7 @@ Result<kernel::ChainSchedule> schedule_for(const kernel::ProductChain& chain, co
   if (!chosen) {
     Draw<kernel::ChainSchedule> draw(drawn.seed);
     search::for_each_chain(chain, drawn.device, space, [&](const auto& s, const auto&) { draw.see(s); });
-    if (draw.drawn()) return *draw.drawn();
+    if (const auto any = draw.drawn()) return *any;
   }
   STITCH_ASSIGN(const tuning::ChainChoice choice, tuning::choose_chain(chain, drawn.device, space));
   return choice.ranked.best.front().schedule;

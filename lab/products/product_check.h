@@ -34,7 +34,8 @@ struct ProductCase {
 ProductCase product_case(std::uint64_t seed, std::int64_t number);
 
 /// Cases of one GPU; their kernels are compiled together. One schedule in three is the best by the analytical model
-/// ("chosen"), the others are drawn among all legal ones. Each runs on two distributions of inputs, in red zones.
+/// ("chosen"), the others are drawn among all legal ones, each way to multiply as often as any other. Each runs on two
+/// distributions of inputs, in red zones.
 ///
 /// `features` of a verdict, each with the architecture in front ("sm_80 …"): kind and operands' type, neighbours, what
 /// multiplies, stages, splits and clusters; and of chosen kernels of plain products whether their loop has conflicts in
