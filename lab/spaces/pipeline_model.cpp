@@ -177,7 +177,9 @@ Result<search::TransferPrior> pipeline_prior(const RecordedSpace& recorded) {
     const BlockCost block = known->cost(configuration_of(recorded.space, i), device);
     log_times.push_back(static_cast<float>(std::log(pipeline_clocks(block, device) / device.clock_hz * 1e6)));
   }
-  return search::carry_over(recorded.space, log_times, {});
+  search::TransferPrior prior = search::carry_over(recorded.space, log_times, {});
+  prior.doubtful = true;
+  return prior;
 }
 
 }  // namespace stitch::lab
