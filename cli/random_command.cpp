@@ -14,6 +14,7 @@
 #include "lab/breadth/breadth_log.h"
 #include "lab/breadth/random_plan.h"
 #include "lab/breadth/shrinker.h"
+#include "lab/products/product_check.h"
 
 namespace stitch::cli {
 namespace {
@@ -29,6 +30,7 @@ struct RandomOptions {
   bool sources = false;
   bool json = false;
   bool quiet = false;
+  bool products = false;
 };
 
 /// Cases that are run as one, at most: all of them for one device.
@@ -52,13 +54,13 @@ Status run_pieces(const codegen::Nvrtc& nvrtc, const RandomOptions& options, con
                   lab::BreadthLog& log) {
   const std::vector<Piece> pieces = missing_pieces(options, log);
   const bool display = !options.quiet && isatty(STDERR_FILENO) != 0;
+  const auto check = options.products ? lab::check_product_range : lab::check_range;
   std::atomic<std::size_t> next = 0, done = 0;
   std::mutex failing;
   Status failure;
   const auto work = [&] {
     for (std::size_t i = next++; i < pieces.size() && !stop.stop_requested(); i = next++) {
-      const Status written =
-          log.add(pieces[i].from, lab::check_range(nvrtc, options.seed, pieces[i].from, pieces[i].count));
+      const Status written = log.add(pieces[i].from, check(nvrtc, options.seed, pieces[i].from, pieces[i].count));
       const std::lock_guard lock(failing);
       if (!written) {
         failure = written;
@@ -124,7 +126,8 @@ void print_shrunk(const codegen::Nvrtc& nvrtc, const lab::BreadthReport& report,
 Result<ExitCode> run_random(const RandomOptions& options) {
   const Interruption interruption;
   STITCH_ASSIGN(const auto nvrtc, codegen::Nvrtc::load());
-  STITCH_ASSIGN(const auto log, lab::BreadthLog::open(options.log, options.seed));
+  STITCH_ASSIGN(const auto log,
+                lab::BreadthLog::open(options.log, options.seed, options.products ? "products" : "graphs"));
   STITCH_TRY(run_pieces(*nvrtc, options, interruption.token(), *log));
   const lab::BreadthReport& report = log->total();
   if (options.json) {
@@ -133,7 +136,7 @@ Result<ExitCode> run_random(const RandomOptions& options) {
     std::printf("%s\n", document.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
   } else {
     print_report(report, options);
-    print_shrunk(*nvrtc, report, options, interruption.token());
+    if (!options.products) print_shrunk(*nvrtc, report, options, interruption.token());
   }
   if (interruption.token().stop_requested()) return ExitCode::interrupted;
   return report.failures.empty() ? ExitCode::success : ExitCode::failure;
@@ -154,6 +157,10 @@ void add_random_conformance(CLI::App& conformance, ExitCode& code) {
   command->add_option("--log", options->log, "keep what was done in this file, and go on where it ends");
   command->add_option("--shrink", options->shrunk, "how many wrong graphs are made small and printed")
       ->capture_default_str();
+  command->add_flag(
+      "--products", options->products,
+      "products of matrices, convolutions and attentions instead, each for sm_80, sm_89 and sm_90a: three "
+      "numbers a product");
   command->add_flag("--list", options->list, "count operators, and what schedules have");
   command->add_flag("--sources", options->sources, "print the kernels of the graphs that were made small");
   command->add_flag("--json", options->json, "print one JSON object");

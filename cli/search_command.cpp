@@ -1,6 +1,7 @@
 #include <cstdio>
 
 #include "cli/commands.h"
+#include "lab/spaces/pipeline_model.h"
 #include "lab/spaces/recording_search.h"
 #include "lab/spaces/space_file.h"
 #include "lab/spaces/space_search.h"
@@ -12,6 +13,7 @@ struct SearchOptions {
   std::filesystem::path space, transfer;
   std::string strategy = "model";
   bool blind = false;
+  bool pipeline = false;
   bool json = false;
   lab::SpaceSearchOptions search;
 };
@@ -25,6 +27,10 @@ Result<ExitCode> print(const Result<Report>& report, const SearchOptions& option
 
 /// Schedules of our own kernels.
 Result<ExitCode> search_schedules(const std::string& bytes, const FileSystem& files, const SearchOptions& options) {
+  if (options.pipeline) {
+    return make_error(ErrorKind::invalid_argument, "--pipeline is for spaces of parameters, {} is a recording",
+                      options.space.string());
+  }
   if (options.blind && !options.transfer.empty()) {
     return make_error(ErrorKind::invalid_argument,
                       "--blind and --transfer: a recording's neighbour corrects predictions, which --blind leaves out");
@@ -50,6 +56,11 @@ Result<ExitCode> search_parameters(const std::string& bytes, const FileSystem& f
   const auto recorded = lab::decode_recorded_space(bytes);
   if (!recorded) return recorded.error().within(options.space.string());
   std::optional<search::TransferPrior> prior;
+  if (options.pipeline) {
+    auto made = lab::pipeline_prior(*recorded);
+    if (!made) return made.error().within(options.space.string());
+    prior = *std::move(made);
+  }
   if (!options.transfer.empty()) {
     STITCH_ASSIGN(const auto neighbour, lab::read_recorded_space(files, options.transfer));
     auto made = lab::prior_of(*recorded, neighbour);
@@ -88,6 +99,10 @@ void add_search_command(CLI::App& app, ExitCode& code) {
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
   command->add_flag("--blind", options->blind, "of a recording: search without what was predicted");
+  command
+      ->add_flag("--pipeline", options->pipeline,
+                 "begin with what the analytical pipeline model says of a gemm's or a convolution's parameters")
+      ->excludes("--transfer");
   command->add_flag("--stop", options->search.stop, "end a search when no optimistic bound is worth a trial any more");
   command->add_flag("--json", options->json, "print one JSON object");
   command->callback([options, &code] {

@@ -63,7 +63,9 @@ struct OperandTile {
     if constexpr (!swizzled || line_bytes < 32) {
       return line * line_bytes + byte;
     } else {
-      constexpr int shift = line_bytes < 128 ? log2_of(128 / line_bytes) : 0;
+      // Of bytes along their rows a warp reads 8 of each of 4 lines, which are 4 lines apart (word_of).
+      constexpr bool gathered = !along_depth && sizeof(T) == 1;
+      constexpr int shift = gathered ? 2 : line_bytes < 128 ? log2_of(128 / line_bytes) : 0;
       constexpr int mask = (line_bytes < 128 ? line_bytes / 16 : 8) - 1;
       return line * line_bytes + (((byte / 16) ^ ((line >> shift) * places_together & mask)) * 16 + byte % 16);
     }

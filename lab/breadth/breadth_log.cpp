@@ -6,18 +6,19 @@
 
 namespace stitch::lab {
 
-Result<std::unique_ptr<BreadthLog>> BreadthLog::open(const std::filesystem::path& path, std::uint64_t seed) {
+Result<std::unique_ptr<BreadthLog>> BreadthLog::open(const std::filesystem::path& path, std::uint64_t seed,
+                                                     std::string_view of) {
   auto log = std::make_unique<BreadthLog>();
   if (path.empty()) return log;
   const bool continues = std::filesystem::exists(path);
-  if (continues) STITCH_TRY(log->read(path, seed));
+  if (continues) STITCH_TRY(log->read(path, seed, of));
   log->file_.open(path, std::ios::app);
-  if (!continues) log->file_ << nlohmann::json{{"seed", seed}}.dump() << std::endl;
+  if (!continues) log->file_ << nlohmann::json{{"seed", seed}, {"of", of}}.dump() << std::endl;
   if (!log->file_) return make_error(ErrorKind::io, "{} cannot be written", path.string());
   return log;
 }
 
-Status BreadthLog::read(const std::filesystem::path& path, std::uint64_t seed) {
+Status BreadthLog::read(const std::filesystem::path& path, std::uint64_t seed, std::string_view of) {
   STITCH_ASSIGN(const std::string text, RealFileSystem().read(path));
   std::size_t whole = 0, number = 0;
   for (std::size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', whole)) {
@@ -31,6 +32,9 @@ Status BreadthLog::read(const std::filesystem::path& path, std::uint64_t seed) {
     if (first && entry["seed"] != seed)
       return make_error(ErrorKind::invalid_argument, "{} is the log of seed {}, not of {}", path.string(),
                         entry["seed"].dump(), seed);
+    if (first && entry.value("of", "graphs") != of)
+      return make_error(ErrorKind::invalid_argument, "{} is a log of {}, not of {}", path.string(),
+                        entry.value("of", "graphs"), of);
     if (first) continue;
     const Result<BreadthReport> piece = report_from_document(entry);
     if (!piece) return piece.error().within(fmt::format("{}: line {}", path.string(), number));

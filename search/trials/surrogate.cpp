@@ -48,6 +48,10 @@ Surrogate::Surrogate(const CandidateSpace& space, const TransferPrior* prior, Su
 }
 
 CovariancePrior Surrogate::learn_from_neighbour(const TransferPrior& prior) {
+  if (prior.doubtful) {
+    features_.list.push_back(expected_times(prior, options_.tail));
+    return default_prior(features_);
+  }
   std::vector<std::size_t> ran;
   std::vector<double> log_times;
   for (std::size_t i = 0; i < features_.size; ++i) {

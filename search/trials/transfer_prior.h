@@ -21,6 +21,9 @@ struct TransferPrior {
                                 ///< otherwise interpolated from the nearest that have
   std::vector<char> failed;     ///< per candidate: it failed on the neighbour
   std::size_t matched = 0;      ///< candidates that were measured there themselves
+  /// Times of a model that nothing was compared with: the search covers the space and weighs failures as without a
+  /// neighbour, and its length scales do not begin with those of the model.
+  bool doubtful = false;
 };
 
 /// Brings a neighbour's trials to our space. Errors (invalid_argument): the spaces do not have the same parameters, no

@@ -128,7 +128,7 @@ std::vector<std::size_t> TrialSearch::around_fastest() const {
 
 std::vector<char> TrialSearch::worth_a_trial(const Prediction& prediction) const {
   const double ran = static_cast<double>(trials_ - failures_) / trials_;
-  const double least = (prior_ == nullptr ? options_.least_valid : options_.least_valid_near) * ran;
+  const double least = (trusts_prior() ? options_.least_valid_near : options_.least_valid) * ran;
   std::vector<char> worth(states_.size());
   bool any = false;
   for (std::size_t i = 0; i < states_.size(); ++i) {
@@ -151,7 +151,7 @@ Proposal TrialSearch::choose(const Prediction& prediction) {
   const auto worth = [&](std::size_t i) {
     const double mean = prediction.mean[i], deviation = deviation_of(prediction, i);
     // With a neighbour, being led away from what is doubtful cost more than the failures it spared (docs/search.md).
-    const double valid = prior_ == nullptr ? std::log(static_cast<double>(prediction.valid[i])) : 0.0;
+    const double valid = trusts_prior() ? 0.0 : std::log(static_cast<double>(prediction.valid[i]));
     if (exploring) return options_.optimism * deviation - mean + 2 * valid;
     return log_expected_improvement(mean, deviation, target) + valid;
   };
@@ -201,7 +201,8 @@ std::vector<Proposal> TrialSearch::propose(std::size_t most) {
   const std::size_t size = std::min(options_.batch, most);
   std::vector<Proposal> batch;
   std::optional<Prediction> prediction;
-  const std::size_t initial = prior_ == nullptr ? options_.initial : options_.near + options_.initial_near;
+  const std::size_t near = prior_ == nullptr ? 0 : options_.near;
+  const std::size_t initial = near + (trusts_prior() ? options_.initial_near : options_.initial);
   while (batch.size() < size && open_ > 0) {
     if (options_.random) {
       take(draw(), batch);

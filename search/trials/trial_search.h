@@ -92,6 +92,7 @@ class TrialSearch {
   Proposal draw();
   [[nodiscard]] std::vector<std::size_t> around_fastest() const;
   void judge(const Prediction& prediction);
+  [[nodiscard]] bool trusts_prior() const { return prior_ != nullptr && !prior_->doubtful; }
   void take(const Proposal& proposal, std::vector<Proposal>& batch);
 
   enum class State : unsigned char { open, pending, done };

@@ -177,6 +177,10 @@ TEST(Breadth, AModuleIsCutDownToOneEntry) {
   EXPECT_EQ(ptx_of_entry(ptx, "a"),
             ".version 8.0\n.global .u32 table;\n.visible .entry a(\n.param x\n)\n{\nret;\n\n}\n");
   EXPECT_EQ(ptx_of_entry(ptx, "ab"), ".version 8.0\n.global .u32 table;\n.visible .entry ab(\n)\n{\nret;\n}\n");
+  // Inline assembly has braces of its own, at the beginning of lines, too.
+  const std::string scoped = ".visible .entry a(\n)\n{\n{\nset;\n}\nret;\n}\n", other = ".visible .entry b(\n)\n{\n}\n";
+  EXPECT_EQ(ptx_of_entry(scoped + other, "a"), scoped);
+  EXPECT_EQ(ptx_of_entry(scoped + other, "b"), other);
 }
 
 TEST(Breadth, GraphsAreValidAndRepeatThemselves) {

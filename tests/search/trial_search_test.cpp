@@ -262,6 +262,25 @@ TEST(TrialSearch, TransfersFromANeighbour) {
   EXPECT_GT(with, 0.97);
 }
 
+/// A model that has it all wrong costs little, and the space is covered whatever it says.
+TEST(TrialSearch, DoubtsAModelThatNothingWasComparedWith) {
+  auto prior = prior_from(make_kernel(1));
+  ASSERT_TRUE(prior.ok()) << prior.error().message;
+  prior->doubtful = true;
+  auto wrong = *prior;
+  for (float& log_time : wrong.log_time) log_time = -log_time;
+  double right = 0, misled = 0;
+  for (std::uint64_t seed = 0; seed < 4; ++seed) {
+    const Walk walked = walk(kernel(), seeded(seed), 64, &*prior);
+    EXPECT_EQ(count(walked, ProposalReason::near), 5U);
+    EXPECT_EQ(count(walked, ProposalReason::initial), 15U);
+    right += walked.found / 4;
+    misled += walk(kernel(), seeded(seed), 64, &wrong).found / 4;
+  }
+  EXPECT_GT(right, 0.98);
+  EXPECT_GT(misled, 0.95);
+}
+
 TEST(TransferPrior, InterpolatesWhatTheNeighbourLacks) {
   const CandidateSpace& space = kernel().space;
   std::vector<NeighbourTrial> trials;
