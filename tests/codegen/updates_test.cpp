@@ -134,7 +134,7 @@ class PrivateTablesEmulated : public testing::TestWithParam<PrivateRow> {};
 /// Into tables so small that each block has one of its own; indices repeat, and some lie outside.
 TEST_P(PrivateTablesEmulated, HaveEveryUpdateOnce) {
   const auto& [dtype, combiner, rows, columns] = GetParam();
-  const Result<graph::Graph> graph = scattered(dtype, combiner, rows, 6000, columns);
+  const Result<graph::Graph> graph = scattered(dtype, combiner, rows, 48000 / columns, columns);
   ASSERT_TRUE(graph) << graph.error().message;
   for (const bool looped : {false, true}) {  // whether a block combines several tiles into its table
     const auto wish = [&](const kernel::KernelProgram& program) {

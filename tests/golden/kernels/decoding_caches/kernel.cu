@@ -124,19 +124,19 @@ __device__ __forceinline__ void group_0_1(const f32* __restrict__ in0, const s32
   for (int v = 0; v < 8; ++v) {
     const f32 convert_3 = convert<f32>(in1_2[v]);
     const f32 multiply_4 = in0_1[v] * convert_3;
-    const f32 cos_5 = cosf(multiply_4);
+    const f32 cos_5 = cosine(multiply_4);
     const f32 convert_7 = widen(in2_6[v]);
     const f32 multiply_8 = cos_5 * convert_7;
     const f32 convert_10 = widen(in2_9[v]);
-    const f32 sin_11 = sinf(multiply_4);
+    const f32 sin_11 = sine(multiply_4);
     const f32 multiply_12 = convert_10 * sin_11;
     const f32 subtract_13 = multiply_8 - multiply_12;
     const f32 convert_16 = widen(in2_15[v]);
     const f32 convert_19 = convert<f32>(in1_18[v]);
     const f32 multiply_20 = in0_17[v] * convert_19;
-    const f32 cos_21 = cosf(multiply_20);
+    const f32 cos_21 = cosine(multiply_20);
     const f32 multiply_22 = convert_16 * cos_21;
-    const f32 sin_23 = sinf(multiply_20);
+    const f32 sin_23 = sine(multiply_20);
     const f32 convert_25 = widen(in2_24[v]);
     const f32 multiply_26 = sin_23 * convert_25;
     const f32 add_27 = multiply_22 + multiply_26;
@@ -179,15 +179,15 @@ __device__ __forceinline__ void group_0_2(const s32* __restrict__ in0, const f32
     const s32 in0_11 = and_9[v] ? load_one<Cached::streamed>(&in0[0]) : 0;
     const f32 convert_12 = convert<f32>(in0_11);
     const f32 multiply_13 = in1_10 * convert_12;
-    cos_14[v] = cosf(multiply_13);
-    sin_18[v] = sinf(multiply_13);
+    cos_14[v] = cosine(multiply_13);
+    sin_18[v] = sine(multiply_13);
     and_24[v] = inside_6 && ((k + v) >= 32);
     const f32 in1_25 = and_24[v] ? load_one<Cached::streamed>(&in1[((k + v) - 32)]) : 0.0f;
     const s32 in0_26 = and_24[v] ? load_one<Cached::streamed>(&in0[0]) : 0;
     const f32 convert_27 = convert<f32>(in0_26);
     const f32 multiply_28 = in1_25 * convert_27;
-    sin_29[v] = sinf(multiply_28);
-    cos_33[v] = cosf(multiply_28);
+    sin_29[v] = sine(multiply_28);
+    cos_33[v] = cosine(multiply_28);
   }
   Packed<bf16, 8> in2_15[4];
   Packed<bf16, 8> in2_19[4];

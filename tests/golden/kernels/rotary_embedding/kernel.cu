@@ -35,9 +35,9 @@ stitch_4ae6a870dc44(const f32* __restrict__ in0, const f32* __restrict__ in1, f3
 #pragma unroll
   for (int v = 0; v < 4; ++v) {
     const f32 multiply_3 = in1_1[v] * static_cast<f32>(j);
-    const f32 cos_4 = cosf(multiply_3);
+    const f32 cos_4 = cosine(multiply_3);
     const f32 multiply_5 = in0_0[v] * cos_4;
-    const f32 sin_7 = sinf(multiply_3);
+    const f32 sin_7 = sine(multiply_3);
     const f32 multiply_8 = in0_6[v] * sin_7;
     const f32 subtract_9 = multiply_5 - multiply_8;
     const f32 multiply_10 = in0_6[v] * cos_4;
