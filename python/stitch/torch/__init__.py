@@ -16,6 +16,8 @@ import json
 import time
 
 import torch
+
+from . import _release  # noqa: I001: before what older releases have not
 from functorch.compile import min_cut_rematerialization_partition
 from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.callback import callback_handler
@@ -26,20 +28,16 @@ from torch.utils.checkpoint import CheckpointPolicy
 
 from .. import _trace, errors
 
-try:
-    from . import (
-        _artifacts, _decompositions, _document, _fused, _inductor, _partition, _random, _report, _runtime, _updates,
-    )  # fmt: skip
-except ModuleNotFoundError as error:
-    if not (error.name or "").startswith("torch."):
-        raise
-    raise ImportError(
-        f"stitch.torch needs PyTorch 2.11 or later: this is {torch.__version__}, which has no {error.name}"
-    ) from error
+from . import (
+    _artifacts, _decompositions, _document, _files, _fused, _inductor, _partition, _random, _report, _runtime, _updates,
+)  # fmt: skip
+from ._files import load, save
 from ._options import Settings, list_mode_options, list_options, settings_of
 from ._runtime import fingerprint, wait, write_lock
 
-__all__ = ["backend", "fingerprint", "list_mode_options", "list_options", "report", "reset", "wait", "write_lock"]
+__all__ = [
+    "backend", "fingerprint", "list_mode_options", "list_options", "load", "report", "reset", "save", "wait", "write_lock",
+]  # fmt: skip
 
 
 def report() -> dict:
@@ -145,7 +143,7 @@ def _device_of_graph(graph: torch.fx.Graph, settings: Settings) -> tuple:
 def _draw(graph: torch.fx.Graph, device: torch.device, settings: Settings) -> None:
     """Random numbers by kernels of ours, unless eager's are wanted, or there will be no kernels for a while."""
     nodes = _random.drawn_in(graph, device) if settings.random == "stitch" else []
-    if nodes and _runtime.answers(settings.server):
+    if nodes and (_artifacts.are_any() or _runtime.answers(settings.server)):
         _random.take_over(graph, nodes)
 
 

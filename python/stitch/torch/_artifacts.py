@@ -112,6 +112,16 @@ def find(key: str, place: tuple, max_workspace_bytes: int | None) -> SavedPlan |
     return plan if max_workspace_bytes is None or needs <= max_workspace_bytes else None
 
 
+def take(plans: dict) -> None:
+    """Saved plans, by their keys, that pieces which are compiled from now on find."""
+    _loaded.update(plans)
+
+
+def are_any() -> bool:
+    """Whether there are saved plans."""
+    return bool(_loaded)
+
+
 def record(key: str, content: bytes) -> None:
     """Gives a plan to torch.compiler.save_cache_artifacts. Autograd's threads run pieces as well."""
     try:
@@ -183,7 +193,7 @@ class AheadOfTime(SerializableCallable):
         from ._options import Settings
 
         state = pickle.loads(data)  # PyTorch's file is pickled as a whole
-        _loaded.update(state["plans"])
+        take(state["plans"])
         if lock := state["settings"]["lock"]:
             state["settings"]["lock"] = _locks.Lock(**lock)
         graph = GraphPickler.loads(state["graph"], FakeTensorMode(shape_env=ShapeEnv()))

@@ -42,8 +42,8 @@ class Slot:
 
     def __init__(self, document: str, settings, device: torch.device, constraints: str, products: str = ""):
         self._wanted = (document, settings, device, constraints, products)
-        target = cuda.target(device) if device.type == "cuda" else "emulated"
-        self.key = _artifacts.key_of(document, target, ",".join(filter(None, (constraints, products))))
+        self.target = cuda.target(device) if device.type == "cuda" else "emulated"
+        self.key = _artifacts.key_of(document, self.target, ",".join(filter(None, (constraints, products))))
         self._begin()
 
     def _begin(self) -> None:
@@ -264,22 +264,28 @@ def wait(timeout_seconds: float | None = None) -> bool:
 def write_lock(path, timeout_seconds: float | None = None) -> int:
     """Waits until all plans that were asked for are there, and writes to a file which plan, and which code, each piece
     has: text for version control, which the option `lock` takes. How many pieces it has. Errors: Timeout, OSError."""
+    plans = {key: plan.lock() for key, (plan, _) in best_plans(path, timeout_seconds).items()}
+    _locks.write(path, plans)
+    return len(plans)
+
+
+def best_plans(path, timeout_seconds: float | None) -> dict:
+    """For what is written to a file: by their keys the plans that pieces run now, as they are saved, and the targets
+    that they are for; of two for equal pieces, such as on two GPUs, the better one. Errors: Timeout."""
     if not wait(timeout_seconds):
         raise errors.Timeout(f"{path} is not written: plans are on their way after {timeout_seconds} s")
     with _lock:
         slots = list(_slots.values())
-    plans = {}
+    plans: dict = {}
     for one in slots:
         if (plan := one.plan) is None:
             continue
         if not isinstance(plan, _artifacts.SavedPlan):  # which may have been swapped since it was saved
             plan = _artifacts.SavedPlan(_artifacts.content_of(plan), *_place(one._wanted[2]))
-        # Of two plans for equal pieces, such as on two GPUs, the better one.
-        plans.setdefault(one.key, []).append((plan.info["predicted_us"], plan.lock()))
+        plans.setdefault(one.key, []).append((plan.info["predicted_us"], plan.lock(), plan, one.target))
     if missing := len({one.key for one in slots} - plans.keys()):
         _report.log.warning("%s does not have %d pieces, for which there is no plan", path, missing)
-    _locks.write(path, {key: min(found)[1] for key, found in plans.items()})
-    return len(plans)
+    return {key: min(found, key=lambda of: of[:2])[2:] for key, found in plans.items()}
 
 
 def fingerprint() -> str:
