@@ -20,21 +20,21 @@ using graph::Graph;
 using graph::Op;
 using graph::Value;
 
-constexpr std::int64_t width = 64, rows = 48;
+constexpr std::int64_t sum_width = 64, sum_rows = 48;
 
-Value stream(Builder& b) { return b.parameter(DType::f32, {rows, width}); }
-Value multiplied(Builder& b, Value x) {
-  return b.dot(x, b.parameter(DType::f32, {width, width}), {{}, {}, {1}, {0}, DType::f32});
+Value addend(Builder& b) { return b.parameter(DType::f32, {sum_rows, sum_width}); }
+Value term_of(Builder& b, Value x) {
+  return b.dot(x, b.parameter(DType::f32, {sum_width, sum_width}), {{}, {}, {1}, {0}, DType::f32});
 }
 /// Each of another tensor.
-Value sum_of(Builder& b, int products) {
-  Value sum = multiplied(b, stream(b));
-  for (int i = 1; i < products; ++i) sum = b.add(Op::add, {sum, multiplied(b, stream(b))});
+Value sum_of_terms(Builder& b, int products) {
+  Value sum = term_of(b, addend(b));
+  for (int i = 1; i < products; ++i) sum = b.add(Op::add, {sum, term_of(b, addend(b))});
   return sum;
 }
 
 /// The names of a program's steps, with kernels of ours for all products that `wanted` takes.
-std::vector<std::string> steps_of(
+std::vector<std::string> names_of_steps(
     Graph graph, const std::function<bool(const Graph&)>& wanted = [](const Graph&) { return true; }) {
   EXPECT_TRUE(graph::simplify(graph).ok());
   const auto program =
@@ -44,57 +44,59 @@ std::vector<std::string> steps_of(
   for (const api::ProgramStep& step : program->regions[0].steps) names.push_back(step.name);
   return names;
 }
-std::size_t products_in(const Graph& graph) { return std::ranges::count(graph.nodes(), Op::dot, &graph::Node::op); }
+std::size_t dots_in(const Graph& graph) { return std::ranges::count(graph.nodes(), Op::dot, &graph::Node::op); }
 
 TEST(SumGroups, AreOneKernel) {
   Builder b;
-  EXPECT_THAT(steps_of(*b.finish({sum_of(b, 3)})), testing::ElementsAre(testing::HasSubstr("the sum of 3")));
+  EXPECT_THAT(names_of_steps(*b.finish({sum_of_terms(b, 3)})),
+              testing::ElementsAre(testing::HasSubstr("the sum of 3")));
 }
 
 /// With what the last one's rows are combined for.
 TEST(SumGroups, HaveRowsBehind) {
   Builder b;
-  const Value x = sum_of(b, 2);
+  const Value x = sum_of_terms(b, 2);
   const Value greatest = b.reduce(graph::ReduceKind::max, x, {1});
-  const Value result = b.binary(Op::subtract, x, b.broadcast(greatest, {rows, width}, {0}));
-  EXPECT_THAT(steps_of(*b.finish({result})),
+  const Value result = b.binary(Op::subtract, x, b.broadcast(greatest, {sum_rows, sum_width}, {0}));
+  EXPECT_THAT(names_of_steps(*b.finish({result})),
               testing::ElementsAre(testing::HasSubstr("the sum of 2, and what its rows are combined for")));
 }
 
 /// As many as a kernel has; the others are before.
 TEST(SumGroups, HaveAtMostSeven) {
   Builder b;
-  EXPECT_THAT(steps_of(*b.finish({sum_of(b, 9)})),
+  EXPECT_THAT(names_of_steps(*b.finish({sum_of_terms(b, 9)})),
               testing::ElementsAre(testing::HasSubstr("the sum of 2"), testing::HasSubstr("the sum of 7")));
 }
 
 /// What somebody else needs is stored.
 TEST(SumGroups, LeaveWhatOthersRead) {
   Builder b;
-  const Value first = multiplied(b, stream(b));
-  const Value sum = b.add(Op::add, {first, multiplied(b, stream(b))});
-  EXPECT_EQ(steps_of(*b.finish({sum, first})).size(), 2U);
+  const Value first = term_of(b, addend(b));
+  const Value sum = b.add(Op::add, {first, term_of(b, addend(b))});
+  EXPECT_EQ(names_of_steps(*b.finish({sum, first})).size(), 2U);
 }
 
 /// A product of a sum waits for it.
 TEST(SumGroups, LeaveWhatIsMultipliedAgain) {
   Builder b;
-  const Value first = multiplied(b, stream(b));
-  EXPECT_EQ(steps_of(*b.finish({b.add(Op::add, {multiplied(b, first), first})})).size(), 2U);
+  const Value first = term_of(b, addend(b));
+  EXPECT_EQ(names_of_steps(*b.finish({b.add(Op::add, {term_of(b, first), first})})).size(), 2U);
 }
 
 /// Where a kernel for both is not wanted, they stay two.
 TEST(SumGroups, AreAskedFor) {
   Builder b;
-  EXPECT_EQ(steps_of(*b.finish({sum_of(b, 2)}), [](const Graph& part) { return products_in(part) == 1; }).size(), 2U);
+  EXPECT_EQ(
+      names_of_steps(*b.finish({sum_of_terms(b, 2)}), [](const Graph& part) { return dots_in(part) == 1; }).size(), 2U);
 }
 
 /// The kernel is predicted to be faster than the products one by one, and its price has all of their terms.
 TEST(SumGroups, ArePricedAsOne) {
   Builder b;
-  const Graph sum = *b.finish({sum_of(b, 3)});
+  const Graph sum = *b.finish({sum_of_terms(b, 3)});
   Builder alone;
-  const Graph one = *alone.finish({sum_of(alone, 1)});
+  const Graph one = *alone.finish({sum_of_terms(alone, 1)});
   const auto tuner = tuner_for(shared_device(), ProductsBy::ours, false);
   ASSERT_TRUE(tuner) << tuner.error().message;
   EXPECT_TRUE((*tuner)->computes_product(sum, ProductsBy::ours, false));
@@ -109,14 +111,14 @@ TEST(SumGroups, ArePricedAsOne) {
 TEST(SumGroupsEmulated, ArePlannedAndProved) {
   Builder b;
   import::Imported model;
-  model.graph = *b.finish({b.unary(Op::tanh, sum_of(b, 3))});
+  model.graph = *b.finish({b.unary(Op::tanh, sum_of_terms(b, 3))});
   const auto tuner = tuner_for(shared_device(), ProductsBy::ours);
   ASSERT_TRUE(tuner) << tuner.error().message;
   const auto program = make_program(model, **tuner, {.name = "sum", .tunes = true});
   ASSERT_TRUE(program) << program.error().message;
   ASSERT_EQ(program->fragments.size(), 1U);
   const api::ProgramFragment& sum = program->fragments[0];
-  EXPECT_EQ(products_in(sum.graph), 3U);
+  EXPECT_EQ(dots_in(sum.graph), 3U);
   ASSERT_TRUE(sum.plan) << sum.why_none;
   ASSERT_EQ(sum.plan->launches.size(), 1U);
   EXPECT_THAT(sum.plan->launches[0].description, testing::HasSubstr("64+64+64"));
