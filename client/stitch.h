@@ -212,8 +212,8 @@ STITCH_API stitch_code stitch_program_run(stitch_program* program, const void* c
 /* Enqueues on a CUstream (NULL: the default one) with device addresses and does not wait: nothing is allocated, loaded
  * or waited for, so that it may be captured into a CUDA graph. Runs must be ordered on the device, and the program must
  * stay for as long as CUDA graphs that it was captured into. Outputs are apart from each other, and from inputs but for
- * the pairs of stitch_program_in_place: values lie in their memory before they do. STITCH_UNSUPPORTED names the step that keeps the program
- * from it, such as a branch. */
+ * the pairs of stitch_program_in_place: values lie in their memory before they do. STITCH_UNSUPPORTED names the step
+ * that keeps the program from it, such as a branch. */
 STITCH_API stitch_code stitch_program_launch(stitch_program* program, const uint64_t* inputs, const uint64_t* outputs,
                                              void* stream);
 

@@ -116,6 +116,13 @@ TEST(ArenaTest, BlocksLieInWhatIsLentAsLongAsItIs) {
   EXPECT_EQ(most_alive(blocks, lent), 1024);
 }
 
+TEST(ArenaTest, TheBoundKnowsWhatFitsWhole) {
+  const std::vector<LentMemory> lent = {{1024, 5}};
+  EXPECT_EQ(most_alive(std::vector<ArenaBlock>{{768, 0, 1}, {512, 0, 1}}, lent), 512) << "one of the two";
+  EXPECT_EQ(most_alive(std::vector<ArenaBlock>{{1280, 0, 1}}, lent), 1280) << "it does not fit";
+  EXPECT_EQ(most_alive(std::vector<ArenaBlock>{{512, 0, 5}}, lent), 512) << "it stays too long";
+}
+
 TEST(ArenaTest, WhatNobodyUsesAtABlocksEndNeedsNoRoom) {
   const std::vector<LentMemory> lent = {{512, 1, 212}};  // 300 bytes
   EXPECT_EQ(lay_out(std::vector<ArenaBlock>{{512, 0, 0, 212}}, lent).bytes, 0);
@@ -126,7 +133,7 @@ TEST(ArenaTest, WhatNobodyUsesAtABlocksEndNeedsNoRoom) {
 TEST(ArenaTest, RandomBlocksInLentMemoryAreApart) {
   std::mt19937_64 random(5);
   std::int64_t lent_blocks = 0;
-  for (int round = 0; round < 50; ++round) {
+  for (int round = 0; round < 20; ++round) {
     std::vector<ArenaBlock> blocks;
     for (int b = 0; b < 30; ++b) {
       const int first = random() % 20;
@@ -145,7 +152,7 @@ TEST(ArenaTest, RandomBlocksInLentMemoryAreApart) {
     EXPECT_LE(layout.bytes, lay_out(blocks).bytes) << "what is lent costs nothing";
     lent_blocks += std::ssize(blocks) - std::ranges::count(layout.lies_in, ArenaLayout::arena);
   }
-  EXPECT_GT(lent_blocks, 150);
+  EXPECT_GT(lent_blocks, 60);
 }
 
 TEST(ArenaTest, ManyBlocksStayWithinTheGoal) {

@@ -148,6 +148,48 @@ std::vector<std::vector<int>> first_orders(std::span<const ArenaBlock> blocks) {
           ordered(count, [&](int b) { return std::pair(blocks[b].first, -blocks[b].bytes); })};
 }
 
+/// The most bytes, up to `room`, that some of these sizes have together; `room` where there are too many to look.
+std::int64_t fullest(const std::vector<std::int64_t>& sizes, std::int64_t room) {
+  constexpr std::size_t most_sums = 4096;
+  const std::int64_t all = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
+  if (all <= room) return all;
+  std::vector<std::int64_t> sums = {0}, longer;
+  for (const std::int64_t size : sizes) {
+    longer.clear();
+    for (const std::int64_t sum : sums) {
+      if (sum + size <= room) longer.push_back(sum + size);
+    }
+    const std::size_t middle = sums.size();
+    sums.insert(sums.end(), longer.begin(), longer.end());
+    std::inplace_merge(sums.begin(), sums.begin() + static_cast<std::ptrdiff_t>(middle), sums.end());
+    sums.erase(std::unique(sums.begin(), sums.end()), sums.end());
+    if (sums.size() > most_sums) return room;
+  }
+  return sums.back();
+}
+
+/// No more bytes than these of what is in use at a step lie in lent memory: of each, what fits there whole.
+std::int64_t most_lent(std::span<const ArenaBlock> blocks, std::span<const LentMemory> lent, int step) {
+  std::vector<const ArenaBlock*> used;
+  for (const ArenaBlock& block : blocks) {
+    if (block.first <= step && step <= block.last) used.push_back(&block);
+  }
+  std::vector<bool> fits_somewhere(used.size(), false);
+  std::int64_t room = 0, fitting = 0;
+  std::vector<std::int64_t> sizes;
+  for (const LentMemory& memory : lent) {
+    sizes.clear();
+    for (std::size_t u = 0; u < used.size(); ++u) {
+      if (used[u]->last >= memory.until || used[u]->bytes - used[u]->slack > memory.bytes - memory.slack) continue;
+      sizes.push_back(used[u]->bytes);
+      if (!fits_somewhere[u]) fitting += used[u]->bytes;
+      fits_somewhere[u] = true;
+    }
+    room += fullest(sizes, memory.bytes);
+  }
+  return std::min(room, fitting);
+}
+
 /// The order with the block that ends highest in the arena at its front.
 std::vector<int> raised(std::span<const ArenaBlock> blocks, const ArenaLayout& layout, std::vector<int> order) {
   const auto highest = std::ranges::max_element(order, {}, [&](int b) {
@@ -163,9 +205,8 @@ std::vector<int> raised(std::span<const ArenaBlock> blocks, const ArenaLayout& l
 std::int64_t most_alive(std::span<const ArenaBlock> blocks, std::span<const LentMemory> lent) {
   const int first = first_step(blocks);
   std::vector<std::int64_t> alive = alive_by_step(blocks, first);
-  for (const LentMemory& memory : lent) {
-    const std::ptrdiff_t steps = std::clamp<std::ptrdiff_t>(memory.until - first, 0, std::ssize(alive));
-    for (std::ptrdiff_t s = 0; s < steps; ++s) alive[s] -= memory.bytes;
+  if (!lent.empty()) {
+    for (std::size_t s = 0; s < alive.size(); ++s) alive[s] -= most_lent(blocks, lent, first + static_cast<int>(s));
   }
   return alive.empty() ? 0 : std::max<std::int64_t>(0, *std::ranges::max_element(alive));
 }
@@ -176,7 +217,7 @@ ArenaLayout lay_out(std::span<const ArenaBlock> blocks, std::span<const LentMemo
   constexpr int most_orders = 200;
   constexpr std::int64_t most_work = 200'000'000;  // pairs looked at: a second
   const std::int64_t pairs = 1 + std::ssize(blocks) * (std::ssize(blocks) + std::ssize(lent));
-  const int rounds = std::clamp<std::int64_t>(most_work / pairs, 4, most_orders);
+  const int rounds = std::clamp<std::int64_t>(most_work / pairs / (lent.empty() ? 1 : 2), 4, most_orders);
   ArenaLayout best;
   best.bytes = std::numeric_limits<std::int64_t>::max();
   for (const bool prefer_lent : {true, false}) {
