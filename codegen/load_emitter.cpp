@@ -46,7 +46,6 @@ void LoadEmitter::emit_hoisted() {
   if (group_.hoisted.empty()) return;
   out_.line("// the same for every iteration of the tile");
   for (const ItemId id : group_.hoisted) {
-    if (scope_.taken_over.contains(id)) continue;
     declare_registers(id);
     emit_hoisted(id);
   }

@@ -17,13 +17,14 @@ inline bool is_unwaited(UnwaitedInputs inputs, const Buffer& buffer) {
 }
 
 /// The loads of a kernel's only group that are made before the wait for the launch before, where `inputs` are
-/// unwaited: those that a thread makes once and whose address follows from its place alone, without a guard. They are
-/// what it keeps for all turns of its outer loops (GroupProgram::hoisted), and where it has no such loops what the
-/// first sweep loads before its arithmetic, unless a loop within the sweep makes it turn by turn. In the order of the
+/// unwaited: those that a thread makes once, in no loop, and whose address follows from its place alone, without a
+/// guard. Of later sweeps as many as keep no more than 32 registers until then: where the first sweep reads what the
+/// launch before has written these are all that does not depend on it (a norm's gain and residual). In the order of the
 /// program's items.
 ///
-/// None of a kernel of several groups or phases, of one that loops over tiles or takes turns (its wait stands before
-/// these), of scans, sorts and scatters, which have loops of their own, and of rows whose vectors begin before them.
+/// None of a kernel of several groups or phases, of one that loops over tiles or rows or takes turns (what it waits for
+/// is not worth a part of its first turn), of scans, sorts and scatters, which have loops of their own, and of rows
+/// whose vectors begin before them.
 std::vector<ItemId> unwaited_loads(const KernelProgram& program, UnwaitedInputs inputs);
 
 }  // namespace stitch::kernel

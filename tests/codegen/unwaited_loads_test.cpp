@@ -44,9 +44,6 @@ KernelCase with_unwaited(KernelCase each, kernel::UnwaitedInputs inputs) {
 }
 
 bool has_unwaited(const kernel::KernelProgram& program) { return !kernel::unwaited_loads(program, all).empty(); }
-bool has_hoisted(const kernel::KernelProgram& program) {
-  return has_unwaited(program) && !program.phases[0].groups[0].hoisted.empty();
-}
 bool of_a_cluster(const kernel::KernelProgram& program) {
   return has_unwaited(program) && program.schedule.cluster > 1;
 }
@@ -88,8 +85,6 @@ INSTANTIATE_TEST_SUITE_P(Graphs, UnwaitedLoadsEmulated,
                                                 }},
                                          Sample{"rows", [] { return normed(37, 1000, DType::f32); }},
                                          Sample{"packed_rows", [] { return normed(64, 1024, DType::bf16); }},
-                                         Sample{"rows_in_turn", [] { return normed(1037, 256, DType::bf16); },
-                                                has_hoisted},
                                          Sample{"clusters", [] { return normed(16, 4096, DType::f32); }, of_a_cluster}),
                          [](const auto& each) { return each.param.name; });
 

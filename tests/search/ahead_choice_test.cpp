@@ -5,7 +5,6 @@
 
 #include <functional>
 
-#include "costmodel/analytical.h"
 #include "kernel/program/program_builder.h"
 #include "kernel/program/schedule_hash.h"
 #include "kernel/structure/structure_builder.h"
@@ -81,27 +80,6 @@ TEST(AheadChoice, IsMadeOnlyForWhatIsClearlyFaster) {
 TEST(AheadChoice, LeavesAloneWhatHasNoLoopOfLoads) {
   for (const StitchCandidate& candidate : candidates(scanned(64, 1000)))
     EXPECT_FALSE(with_loads_ahead(candidate.program, 100, counting(-5)));
-}
-
-// By the model itself: what is predicted is never longer for it, the best without it stays what it was, and somewhere
-// it is taken.
-TEST(AheadChoice, NeverMakesAPredictionWorse) {
-  const costmodel::AnalyticalScorer model(*find_device("h100"));
-  int taken = 0;
-  for (const Graph& graph : {layer_norm_backward(8192, 1024), layer_norm_backward(4096, 4096),
-                             row_and_column_sums(8192, 2048), layer_norm(65536, 256), softmax(4096, 32000)}) {
-    const auto without = explore_stitches(graph, model, {.keep = 12, .looks_ahead = 0});
-    const auto with = explore_stitches(graph, model, {.keep = 12});
-    ASSERT_TRUE(without && with);
-    EXPECT_LE(with->front().predicted_us, without->front().predicted_us);
-    EXPECT_EQ(stages_of(without->front().program), 1);
-    const bool ahead = stages_of(with->front().program) > 1;
-    taken += ahead ? 1 : 0;
-    if (!ahead) {
-      EXPECT_EQ(with->front().schedule, without->front().schedule);
-    }
-  }
-  EXPECT_GT(taken, 0);
 }
 
 }  // namespace
