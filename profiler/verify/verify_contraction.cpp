@@ -54,7 +54,8 @@ std::set<std::int64_t> outer_columns(const ContractionProblem& problem, const Co
   return outer;
 }
 
-/// Columns of results in a column of tiles: the last of a product has what is left.
+/// Columns in a column of tiles, of which a result is made of as many as it has gates: the last of a product has what
+/// is left.
 std::int64_t columns_of_tile(const ContractionProblem& problem, const ContractionSchedule& s, std::int64_t column) {
   const std::vector<std::int64_t> first = kernel::first_tiles(problem, s);
   const auto part = std::ranges::upper_bound(first, column) - first.begin() - 1;
@@ -99,7 +100,7 @@ BlockSample sample_tiles(const ContractionProblem& problem, const ContractionSch
       // What a row has is left by the first of its blocks.
       const std::int64_t of_element = results_of_element(problem), of_row = column == 0 ? results_of_row(problem) : 0;
       sample.writes += within(s.block_rows, row * s.cluster + block, problem.rows) *
-                       (of_element * columns_of_tile(problem, s, column) + of_row);
+                       (of_element * columns_of_tile(problem, s, column) / problem.gates + of_row);
       for (int part = 0; part < s.split; ++part) sample.blocks.push_back((tile * s.cluster + block) * s.split + part);
     }
   }

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "profiler/verify/verify_contraction.h"
 #include "tests/codegen/gated_case.h"
 
 namespace stitch::codegen::test {
@@ -62,6 +63,16 @@ TEST(GatedKernelEmulated, WarpgroupsAreRight) {
     const ContractionProblem problem = problem_of(each);
     expect_problem_right(problem, schedule_of(problem, tile));
   }
+}
+
+/// Or verification takes what a sample of the blocks leaves for half of what it should be.
+TEST(GatedKernel, BlocksOfASampleWriteOneResultForAllGates) {
+  const ContractionProblem problem = problem_of(Gated{"", 1, 512, 256, 64, 2, f16, f16, plain, "split"});
+  const kernel::ContractionSchedule schedule = default_of(problem);
+  const profiler::BlockSample sample = profiler::execution_of(problem, schedule).sample(1, 1);
+  ASSERT_GE(sample.blocks.size(), 4U) << "the corners";
+  const auto tiles = std::ssize(sample.blocks) / schedule.split;
+  EXPECT_EQ(sample.writes, tiles * schedule.block_rows * schedule.block_columns / 2);
 }
 
 TEST(GatedKernelEmulated, RandomOnesAreRight) {
