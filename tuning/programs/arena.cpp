@@ -149,7 +149,7 @@ std::vector<std::vector<int>> first_orders(std::span<const ArenaBlock> blocks) {
 }
 
 /// The most bytes, up to `room`, that some of these sizes have together; `room` where there are too many to look.
-std::int64_t fullest(const std::vector<std::int64_t>& sizes, std::int64_t room) {
+std::int64_t most_that_fits(const std::vector<std::int64_t>& sizes, std::int64_t room) {
   constexpr std::size_t most_sums = 4096;
   const std::int64_t all = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
   if (all <= room) return all;
@@ -185,7 +185,7 @@ std::int64_t most_lent(std::span<const ArenaBlock> blocks, std::span<const LentM
       if (!fits_somewhere[u]) fitting += used[u]->bytes;
       fits_somewhere[u] = true;
     }
-    room += fullest(sizes, memory.bytes);
+    room += most_that_fits(sizes, memory.bytes);
   }
   return std::min(room, fitting);
 }
