@@ -33,6 +33,12 @@ SEED = 1
 MODELS = ["hlo/unet_block.hlo.txt.gz", "hlo/llama_prefill.hlo.txt.gz", "hlo/llama_decode.hlo.txt.gz",
           "hlo/bert_infer_f16.hlo.txt.gz", "hlo/gpt2_train.hlo.txt.gz", "onnx/whisper_tiny_encoder.onnx", "onnx/swin_t.onnx",
           "onnx/convnext_tiny.onnx", "onnx/mobilenet_v3.onnx", "hlo/resnet50_train.hlo.txt.gz"]
+# Of case numbers of SEED that logs have as wrong: why, found by running each by itself, and what became of it.
+OF_BATCHES = ("right when compiled by itself: in a batch the dynamic shared memory of wgmma was aligned to 128 bytes as that of its "
+              "neighbours; batches align it as the strictest needs since")
+OF_SAMPLES = ("verification expected a result for every gate of a block of the sample, twice as many as there are; mended since, "
+              "not run again yet")
+WRONG_BECAUSE = dict.fromkeys((833, 1532, 1613, 1911), OF_BATCHES) | dict.fromkeys((1839, 2982, 3014, 3046), OF_SAMPLES)
 KINDS = ["product", "normed product", "gates", "merged products", "convolution", "depthwise convolution", "attention",
          "attention's gradients", "chain of products"]
 
@@ -167,6 +173,11 @@ class Random:
         return table([title, *TARGETS], [[name, *(columns[a][name] for a in TARGETS)] for name in names])
 
 
+def wrong_line(number, why):
+    because = WRONG_BECAUSE.get(number)
+    return f"* {number}: {' '.join(why.split())}" + (f" – {because}" if because else "")
+
+
 def random_part(random, asked):
     count = random.count
     share = 100 * count["compared"] / max(1, count["elements"])
@@ -175,8 +186,8 @@ def random_part(random, asked):
              f"Seed {SEED}; {asked} products were asked for, each for every architecture with a schedule of its own: "
              f"{count['graphs']} cases of {3 * asked} ran. **{count['right']} right, {len(random.failures)} wrong**, "
              f"{count['refused']} without a kernel of ours; {share:.1f} % of {count['elements']:,} elements were compared (what "
-             "the reference cannot bound is not). Extents are small (up to some hundreds), nothing was reduced: all blocks of a "
-             "kernel run. A third of the schedules are the model's choice, the others any legal one.", ""]
+             "the reference cannot bound is not). Extents are small, up to some hundreds (depths to 1,024); above a budget of work "
+             "a sample of the blocks runs. A third of the schedules are the model's choice, the others any legal one.", ""]
     lines += table(["", *TARGETS], [["kernels that ran", *kernels.values()]])
     lines += random.counted("kind", f"({'|'.join(map(re.escape, KINDS))}) of .*", KINDS)
     lines += random.counted("operands", f"(?:{'|'.join(map(re.escape, KINDS))}) of (.*)")
@@ -190,7 +201,7 @@ def random_part(random, asked):
     with_some = random.counted("with conflicts in the loop", "loop with conflicts of (.*)")
     lines += with_some if len(with_some) > 3 else ["None has conflicts in its loop.", ""]
     if random.failures:
-        lines += ["**Wrong:**", "", *(f"* {number}: {why}" for number, why in sorted(random.failures.items())), ""]
+        lines += ["**Wrong:**", "", *(wrong_line(int(number), why) for number, why in sorted(random.failures.items())), ""]
     if random.refusals:
         lines += ["No kernel of ours, by reason:", "", *(f"* {n} × {why}" for why, n in random.refusals.most_common()), ""]
     return lines
@@ -266,6 +277,7 @@ def page(options):
                if (family, architecture) not in done]
     random = Random(options.logs / "random.jsonl")
     about = provenance.about("bench/contractions/coverage.py --write")
+    about["commit"] = options.of or about["commit"]
     lines = ["# Kernels of the matmul class for sm_80, sm_89 and sm_90a", "",
              f"Written by `{about['command']}` on {about['date']}, commit {about['commit']}, {about['machine']}. Kernels are "
              "compiled for each architecture and run on the emulated device, with red zones and all detectors, against the "
@@ -282,6 +294,7 @@ def main():
     parser.add_argument("--count", default=3168, type=int, help="random products")
     parser.add_argument("--jobs", default=1, type=int, help="threads of the random products")
     parser.add_argument("--within", default=0, type=float, metavar="SECONDS")
+    parser.add_argument("--of", metavar="COMMIT", help="the logs' commit, where it is another than that of the page")
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--page", action="store_true", help="run nothing")
     options = parser.parse_args()
