@@ -11,12 +11,16 @@ HERE = pathlib.Path(__file__).resolve().parent
 MOST_BEYOND_TRAFFIC = 3.0
 BEYOND_TRAFFIC = {
     ("hlo", "dien_infer"): "two recurrences of 100 turns, one after the other, each turn a dependent chain within a block",
+    ("hlo", "crnn_infer"): "LSTMs of 24 turns with their products, forwards and backwards, each turn a dependent chain",
+    ("onnx", "crnn_unrolled"): "LSTMs of 31 turns with their products, each turn a dependent chain behind a barrier of its cluster",
     ("onnx", "crnn_lstm"): "LSTMs of 31 turns, one after the other, each turn a dependent chain behind a barrier of its cluster",
 }
 # The same beside the time of XLA's launches and bytes (its library kernels, by the same rule): no model's plan is predicted to
 # take longer, or there is a reason below; and so much in the geometric mean.
 MOST_BESIDE_XLA, MEAN_BESIDE_XLA = 1.0, 0.48
-BESIDE_XLA = {}
+BESIDE_XLA = {
+    "crnn_infer": "96 products of its LSTMs are in the recurrent kernels; XLA's are library calls, which its side leaves out",
+}
 # Rows of docs/models.md that had fewer launches or bytes once (best.json), and why they have not now.
 OLD_MODEL = "planned otherwise before 47ce721d, by an earlier model; today's predicts this to be faster"
 DEPTHWISE = "depthwise convolutions are written out: what their library calls moved, which counts on neither side, is ours now"
