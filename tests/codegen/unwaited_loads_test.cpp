@@ -116,7 +116,7 @@ TEST(UnwaitedLoadsEmulated, WrongOnesAreFound) {
       profiler::test::mutated(
           early, wait, "const f32 row = load_one<Cached::unwaited>(in0); asm volatile(\"\" ::\"f\"(row)); " + wait),
       profiler::test::mutated(early, wait, "if (in0 == nullptr) " + wait),
-      profiler::test::mutated(early, wait, "if (threadIdx.x == 0) out0[0] = 0.0f; " + wait),
+      profiler::test::mutated(early, wait, "if (threadIdx.x == 0) out0[i * 1024] = 0.0f; " + wait),
   };
   for (KernelCase each : wrong) {
     if (each.kernel.unwaited != 2) each.kernel.unwaited = early.kernel.unwaited;
