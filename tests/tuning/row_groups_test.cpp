@@ -80,12 +80,15 @@ TEST(RowGroups, DoNotWaitForOthersBetween) {
   ASSERT_TRUE(program) << program.error().message;
 }
 
-/// Of two products that a fragment reads one has it; each waits for nobody.
+/// Of two products that a fragment reads one has it; each waits for nobody. Those that are added are one product
+/// (sum_groups.h), which has the rows of their sum.
 TEST(RowGroups, AreOfOneProductEach) {
-  Builder b;
-  const Value x = multiplied(b, stream(b)), y = multiplied(b, stream(b));
-  const auto [steps, results] = shape_of(*b.finish({normed(b, b.binary(Op::add, x, y))}));
-  EXPECT_EQ(steps, 2U);
+  for (const auto& [op, expected] : {std::pair{Op::multiply, 2U}, std::pair{Op::add, 1U}}) {
+    Builder b;
+    const Value x = multiplied(b, stream(b)), y = multiplied(b, stream(b));
+    const auto [steps, results] = shape_of(*b.finish({normed(b, b.binary(op, x, y))}));
+    EXPECT_EQ(steps, expected);
+  }
   Builder crossed;
   const Value p = multiplied(crossed, stream(crossed)), q = multiplied(crossed, stream(crossed));
   const auto program = program_with_rows(*crossed.finish(
