@@ -10,7 +10,7 @@
 #include "cli/commands.h"
 #include "cli/cost_model_table.h"
 #include "codegen/compile/compiler.h"
-#include "costmodel/constant_origins.h"
+#include "costmodel/constants/constant_origins.h"
 #include "db/sqlite_store.h"
 #include "tuning/cost_models/cost_model_training.h"
 #include "tuning/cost_models/scored_recording.h"

@@ -9,7 +9,7 @@
 namespace stitch::costmodel {
 
 /// What the analytical model does not take from the device table. The defaults are starting values; costmodel/
-/// constant_fit.h fits them to measurements.
+/// constants/constant_fit.h fits them to measurements.
 struct AnalyticalConstants {
   double overlap = 0.02;        ///< share of the limits that do not bind which shows in a phase's time; fitted
   double duty_alone = 0.8;      ///< share of the time with loads outstanding where an SM has room for one block; guess

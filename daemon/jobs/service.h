@@ -128,8 +128,8 @@ class Service {
                                       const graph::Constraints& constraints = {});
 
   /// An artifact was read and found damaged: lets the plans that are served with it be made again, each for the class
-  /// of GPUs that it is for, which mends it, or withdraws them. The error for who asked: corrupt as `damage`, which is no
-  /// sign that the server is gone, with the job that does it; `damage` itself when no plan needs the artifact.
+  /// of GPUs that it is for, which mends it, or withdraws them. The error for who asked: corrupt as `damage`, which is
+  /// no sign that the server is gone, with the job that does it; `damage` itself when no plan needs the artifact.
   Error mend(const Sha256& artifact, const Error& damage);
 
   [[nodiscard]] Result<api::JobStatus> job(std::int64_t id) const;

@@ -11,6 +11,7 @@
 #include "codegen/contraction/chain_kernel.h"
 #include "codegen/contraction/contraction_kernel.h"
 #include "kernel/contraction/contraction_rules.h"
+#include "lab/products/random_product.h"
 #include "profiler/verify/verify_attention.h"
 #include "profiler/verify/verify_chain.h"
 #include "profiler/verify/verify_contraction.h"

@@ -8,7 +8,7 @@
 
 #include "base/device_spec.h"
 #include "codegen/generated_kernel.h"
-#include "lab/products/product_check.h"
+#include "lab/products/product_case.h"
 #include "profiler/verify/verify.h"
 
 namespace stitch::lab {

@@ -7,6 +7,7 @@
 #include "base/random.h"
 #include "lab/breadth/kernel_batch.h"
 #include "lab/products/product_candidate.h"
+#include "lab/products/random_product.h"
 #include "profiler/device/emulated_device.h"
 
 namespace stitch::lab {

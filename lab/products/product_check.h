@@ -1,14 +1,12 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <span>
-#include <string_view>
 #include <vector>
 
 #include "codegen/compile/nvrtc.h"
 #include "lab/breadth/breadth.h"
-#include "lab/products/random_product.h"
+#include "lab/products/product_case.h"
 
 // Random kernels of the matmul class on the emulated device against the float64 reference, each for every generation of
 // instructions. Case number n of seed s is the same everywhere:
@@ -18,16 +16,6 @@
 //
 // `stitch conformance random --products` runs any number of them, tests/lab some in every test run.
 namespace stitch::lab {
-
-/// GPUs whose architectures differ in what multiplies and copies: sm_80, sm_89 and sm_90a.
-inline constexpr std::array<std::string_view, 3> product_targets = {"a100", "l4", "h100"};
-
-struct ProductCase {
-  std::uint64_t problem = 0;  ///< seed of random_product
-  RandomProduct product;
-  DeviceSpec device;
-  std::uint64_t seed = 0;  ///< of schedule and inputs
-};
 
 /// Neighbouring cases (cases_per_device of them) are for one GPU, the next as many the same products for the next one:
 /// numbers up to 3·cases_per_device·k are the first cases_per_device·k products on each.

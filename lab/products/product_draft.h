@@ -4,7 +4,7 @@
 
 #include "base/random.h"
 #include "graph/builder.h"
-#include "lab/products/random_product.h"
+#include "lab/products/product_case.h"
 
 namespace stitch::lab {
 

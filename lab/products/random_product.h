@@ -1,22 +1,14 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 
-#include "graph/graph.h"
+#include "lab/products/product_case.h"
 
 // What kernels of the matmul class compute, at random: products of matrices with what surrounds them (bias, activation,
 // residual, scales, a norm of the rows, gates, several products of one operand), convolutions, attentions, their
 // gradients, and chains of two products; any type that an instruction multiplies, any layout, extents of 0, 1, odd
 // ones, powers of two and their neighbours.
 namespace stitch::lab {
-
-struct RandomProduct {
-  graph::Graph graph;
-  std::string kind;       ///< "product", "normed product", "gates", "merged products", "convolution", "attention", …
-  std::string dtype;      ///< of the operands: "f16", "f32 by TF32"
-  std::string neighbour;  ///< what is fused: "bias", "residual"; empty: nothing
-};
 
 /// The same for the same seed. `deeper` is added to the contracted dimension of a plain product and changes nothing
 /// else, so that the same loop has some turns more.

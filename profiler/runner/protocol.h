@@ -28,7 +28,7 @@
 namespace stitch::profiler {
 
 /// Both sides must speak the same; counted up with every change.
-inline constexpr int protocol_version = 3;
+inline constexpr int protocol_version = 4;
 
 /// Bytes of a buffer in one message; more go in several.
 inline constexpr std::int64_t most_data_bytes = std::int64_t{32} << 20;

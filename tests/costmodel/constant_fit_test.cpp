@@ -1,4 +1,4 @@
-#include "costmodel/constant_fit.h"
+#include "costmodel/constants/constant_fit.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

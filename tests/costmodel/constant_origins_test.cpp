@@ -1,4 +1,4 @@
-#include "costmodel/constant_origins.h"
+#include "costmodel/constants/constant_origins.h"
 
 #include <gmock/gmock.h>
 

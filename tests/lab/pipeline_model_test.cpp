@@ -38,7 +38,7 @@ TEST_P(PipelineModel, RanksWhatWasMeasured) {
     predicted.push_back(prior->log_time[i]);
     measured.push_back(recorded.trials[i].time_us);
   }
-  EXPECT_GT(costmodel::spearman(predicted, measured), 0.3);
+  EXPECT_GT(costmodel::spearman(predicted, measured), 0.25);
 }
 
 INSTANTIATE_TEST_SUITE_P(Spaces, PipelineModel,

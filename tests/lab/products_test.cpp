@@ -8,6 +8,7 @@
 #include "graph/print.h"
 #include "lab/products/product_candidate.h"
 #include "lab/products/product_check.h"
+#include "lab/products/random_product.h"
 
 namespace stitch::lab {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "base/result.h"
 #include "codegen/compile/compiler.h"
-#include "costmodel/constant_fit.h"
+#include "costmodel/constants/constant_fit.h"
 #include "costmodel/kernel_features.h"
 #include "costmodel/training.h"
 #include "db/store.h"

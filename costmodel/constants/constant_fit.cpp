@@ -1,4 +1,4 @@
-#include "costmodel/constant_fit.h"
+#include "costmodel/constants/constant_fit.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "costmodel/constant_origins.h"
+#include "costmodel/constants/constant_origins.h"
 
 #include <array>
 
@@ -117,9 +117,15 @@ constexpr auto origin_rows() {
 
       Row{"sector_waste.cpp", "half_a_byte", rule, "compares whole bytes"},
 
+      Row{"store_traffic.cpp", "instructions_of_slow_atomic", guess, "load, add, compare and swap, some three turns"},
       Row{"store_traffic.cpp", "instructions_of_store", guess, "itself and, every other time, one for its address"},
       Row{"store_traffic.cpp", "l2_passes_of_atomic", rule, "read, combined and written in L2"},
+      Row{"store_traffic.cpp", "l2_slices", guess,
+          "by A100's white paper, 5,120 bytes a cycle by 64 of a slice; that a line has one"},
+      Row{"store_traffic.cpp", "line_bytes", rule, "of L2"},
       Row{"store_traffic.cpp", "partial_bytes", rule, ours},
+      Row{"store_traffic.cpp", "passes_of_shared_atomic", guess, "half of a warp's places differ"},
+      Row{"store_traffic.cpp", "passes_of_slow_atomic", guess, "load, compare and swap, some three turns"},
 
       Row{"sweep_count.cpp", "cycles_alone", guess, "4 along a chain (arXiv 1804.06826), 1.4 to 1.8 by stall counts"},
       Row{"sweep_count.cpp", "cycles_of_each_warp", guess, "one, and a tenth"},
