@@ -1,5 +1,7 @@
 #include "client/emulated_executor.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <map>
 #include <optional>
@@ -41,6 +43,9 @@ class EmulatedPlan final : public LoadedPlan {
   };
   Status allocate(Inputs parameters, Outputs results, Buffers& buffers);
   Status run_on(const Buffers& buffers, Outputs results);
+  /// Of a launch behind another one of the plan: what its kernel may load before that has ended, since no kernel of the
+  /// plan writes it (codegen/device/launch.cuh). By argument.
+  [[nodiscard]] std::uint64_t unwaited_arguments(const api::KernelLaunch& launch) const;
   [[nodiscard]] profiler::LaunchValue value_of(const LaunchArgument& argument, const Buffers& buffers) const;
 
   api::Plan plan_;
@@ -105,13 +110,31 @@ Status EmulatedPlan::allocate(Inputs parameters, Outputs results, Buffers& buffe
   return {};
 }
 
+std::uint64_t EmulatedPlan::unwaited_arguments(const api::KernelLaunch& launch) const {
+  const auto is_updated = [&](const LaunchArgument& parameter) {
+    return std::ranges::any_of(plan_.copies,
+                               [&](const api::ResultCopy& copy) { return copy.before && copy.from == parameter; });
+  };
+  std::uint64_t unwaited = 0;
+  for (std::size_t a = 0; a < std::min<std::size_t>(launch.arguments.size(), 64); ++a) {
+    const LaunchArgument& argument = launch.arguments[a];
+    if (argument.kind == LaunchArgument::Kind::parameter && !is_updated(argument)) unwaited |= std::uint64_t{1} << a;
+  }
+  return unwaited;
+}
+
 Status EmulatedPlan::run_on(const Buffers& buffers, Outputs results) {
   for (std::size_t i = 0; i < plan_.launches.size(); ++i) {
     const api::KernelLaunch& launch = plan_.launches[i];
     std::vector<profiler::LaunchValue> arguments;
     for (const LaunchArgument& argument : launch.arguments) arguments.push_back(value_of(argument, buffers));
-    const profiler::LaunchShape shape{launch.blocks,       launch.threads,     launch.cluster,
-                                      launch.shared_bytes, launch.cooperative, launch.dependent};
+    const profiler::LaunchShape shape{launch.blocks,
+                                      launch.threads,
+                                      launch.cluster,
+                                      launch.shared_bytes,
+                                      launch.cooperative,
+                                      launch.dependent,
+                                      i == 0 ? 0 : unwaited_arguments(launch)};
     const auto done = session_->launch(kernels_[i], shape, arguments, {});
     const std::string where = fmt::format("launch {} ({})", i, launch.name);
     if (!done) return done.error().within(where);
