@@ -131,27 +131,6 @@ TEST_F(UnwaitedPlanEmulated, KernelsBehindOthersLoadWhatTheseDoNotWrite) {
   EXPECT_THAT(log(), testing::Not(HasSubstr("nothing orders")));
 }
 
-// The kernel before the last computes of the first one's result what it should of a parameter, and the other way round.
-TEST_F(UnwaitedPlanEmulated, AndNothingElse) {
-  const graph::Graph graph = gated();
-  const tuning::TunedFragment made = tuned(graph);
-  ASSERT_EQ(made.plan.launches.size(), 3);
-  api::Plan wrong = made.plan;
-  std::vector<api::LaunchArgument>& arguments = wrong.launches[1].arguments;
-  const auto parameter = std::ranges::find(arguments, api::LaunchArgument::Kind::parameter, &api::LaunchArgument::kind);
-  const auto written = std::ranges::find(made.plan.launches[0].arguments, api::LaunchArgument::Kind::workspace,
-                                         &api::LaunchArgument::kind);
-  ASSERT_TRUE(parameter != arguments.end() && written != made.plan.launches[0].arguments.end());
-  const auto read = std::ranges::find(arguments, *written);
-  ASSERT_NE(read, arguments.end());
-  std::swap(*parameter, *read);
-  const auto plan = load(wrong, made);
-  for (const bool captured : {false, true}) {
-    run_twice(*plan, captured);
-    EXPECT_THAT(log(), testing::AllOf(HasSubstr("before its griddepcontrol.wait, reads"), HasSubstr("nothing orders")));
-  }
-}
-
 // What is asked for is told by the kernel's place: nothing of the first, and only parameters.
 TEST(UnwaitedInputsOfPlans, AreParametersBehindTheFirstKernel) {
   Builder b;

@@ -85,7 +85,7 @@ std::int64_t mending_of(Service& service, const Sha256& artifact) {
   if (read) return 0;
   EXPECT_EQ(read.error().kind, ErrorKind::corrupt);
   const Error answer = service.mend(artifact, read.error());
-  EXPECT_EQ(answer.kind, ErrorKind::unavailable) << answer.message;
+  EXPECT_EQ(answer.kind, ErrorKind::corrupt) << answer.message;
   const std::size_t job = answer.message.find("; job ");
   EXPECT_NE(job, std::string::npos) << answer.message;
   return job == std::string::npos ? 0 : std::stoll(answer.message.substr(job + 6));

@@ -38,7 +38,7 @@ TEST_P(RandomProductsEmulated, AreRight) {
   for (const auto& [number, why] : report.failures)
     ADD_FAILURE() << why << "\nstitch conformance random --products --seed 1 --from " << number << " --count 1";
   EXPECT_EQ(report.graphs, cases);
-  EXPECT_GE(report.right, cases * 9 / 10);
+  EXPECT_GE(report.right, cases * 3 / 4);
   EXPECT_GT(report.compared, report.elements / 2);
   std::int64_t kernels = 0;
   for (const char* kind : {" product of", " convolution of", " attention of"})
