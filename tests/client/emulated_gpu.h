@@ -6,21 +6,29 @@
 
 #include <cstdlib>
 #include <memory>
+#include <string>
 
 #include "client/cuda_executor.h"
 
 namespace stitch::client {
 
-/// An executor on the emulated driver, and the driver's own entries, as the program around libstitch calls them.
+/// An executor on the emulated driver, and the driver's own entries, as the program around libstitch calls them. What
+/// the driver finds is kept from standard error.
 class OnAnEmulatedGpu : public testing::Test {
  protected:
   void SetUp() override {
-    ::setenv("STITCH_EMULATED_QUIET", "1", 0);
+    ::unsetenv("STITCH_EMULATED_QUIET");
     library_ = ::dlopen(STITCH_EMULATED_DRIVER, RTLD_NOW | RTLD_LOCAL);
     ASSERT_NE(library_, nullptr) << ::dlerror();
     auto created = CudaExecutor::create(0, STITCH_EMULATED_DRIVER);
     ASSERT_TRUE(created.ok()) << created.error().message;
     executor_ = *std::move(created);
+  }
+
+  /// What the driver has found since the last call, races and unordered accesses among it: each message once.
+  std::string findings() {
+    synchronize();
+    return said_.take();
   }
 
   template <class Function>
@@ -40,6 +48,21 @@ class OnAnEmulatedGpu : public testing::Test {
   }
   void synchronize() { ASSERT_EQ(entry<decltype(cuCtxSynchronize)>("cuCtxSynchronize")(), CUDA_SUCCESS); }
 
+  /// Standard error, as long as this lives.
+  class Captured {
+   public:
+    Captured() { testing::internal::CaptureStderr(); }
+    Captured(const Captured&) = delete;
+    Captured& operator=(const Captured&) = delete;
+    ~Captured() { testing::internal::GetCapturedStderr(); }
+    std::string take() {
+      std::string text = testing::internal::GetCapturedStderr();
+      testing::internal::CaptureStderr();
+      return text;
+    }
+  };
+
+  Captured said_;
   void* library_ = nullptr;
   std::unique_ptr<CudaExecutor> executor_;
 };

@@ -42,7 +42,6 @@ class StreamProgramEmulated : public OnAnEmulatedGpu {
   void SetUp() override {
     OnAnEmulatedGpu::SetUp();
     use_context();
-    log();
   }
   void TearDown() override {
     for (const CUdeviceptr address : held_)
@@ -112,7 +111,7 @@ class StreamProgramEmulated : public OnAnEmulatedGpu {
       ASSERT_EQ(entry<decltype(cuGraphLaunch)>("cuGraphLaunch")(executable, stream), CUDA_SUCCESS);
     synchronize();
     expect_reference(graph, inputs, fetch(to, program));
-    EXPECT_THAT(log(), testing::Not(HasSubstr("nothing orders")));
+    EXPECT_THAT(findings(), testing::Not(HasSubstr("nothing orders")));
   }
 
   /// Kernels of a graph that may begin before the one before them has ended.
@@ -132,14 +131,6 @@ class StreamProgramEmulated : public OnAnEmulatedGpu {
     return dependent;
   }
 
-  /// What the driver has logged since the last call.
-  std::string log() {
-    std::string text(25600, '\0');
-    std::size_t size = text.size();
-    EXPECT_EQ(entry<decltype(cuLogsDumpToMemory)>("cuLogsDumpToMemory")(&seen_, text.data(), &size, 0), CUDA_SUCCESS);
-    return text.c_str();
-  }
-
   Error refusal(const graph::Graph& graph, ProductsBy products, const std::function<void(api::Program&)>& change = {}) {
     auto program = planned_for_a_stream(graph, products);
     if (!program) return program.error();
@@ -148,7 +139,6 @@ class StreamProgramEmulated : public OnAnEmulatedGpu {
     return opened.ok() ? Error{ErrorKind::internal, "it was opened"} : opened.error();
   }
 
-  CUlogIterator seen_ = 0;
   std::string library_ = "cuBLASLt 13.";  ///< of programs with calls
   int dependent_ = 0;                     ///< kernels of the latest captured program that were launched dependent
   StreamLibraries libraries_{{STITCH_EMULATED_CUBLAS_LT}, {STITCH_EMULATED_CUDNN}};

@@ -35,7 +35,6 @@ class UnwaitedPlanEmulated : public OnAnEmulatedGpu {
   void SetUp() override {
     OnAnEmulatedGpu::SetUp();
     use_context();
-    log();
   }
 
   /// A kernel for each operator.
@@ -96,16 +95,6 @@ class UnwaitedPlanEmulated : public OnAnEmulatedGpu {
     EXPECT_THAT(result, testing::Each(testing::FloatNear(static_cast<float>(twice), 1e-5F)));
     for (const CUdeviceptr address : at) EXPECT_EQ(entry<decltype(cuMemFree)>("cuMemFree_v2")(address), CUDA_SUCCESS);
   }
-
-  /// What the driver has logged since the last call.
-  std::string log() {
-    std::string text(25600, '\0');
-    std::size_t size = text.size();
-    EXPECT_EQ(entry<decltype(cuLogsDumpToMemory)>("cuLogsDumpToMemory")(&seen_, text.data(), &size, 0), CUDA_SUCCESS);
-    return text.c_str();
-  }
-
-  CUlogIterator seen_ = 0;
 };
 
 /// Whether a plan's kernel has loads before its wait.
@@ -128,7 +117,29 @@ TEST_F(UnwaitedPlanEmulated, KernelsBehindOthersLoadWhatTheseDoNotWrite) {
   }
   const auto plan = load(made.plan, made);
   for (const bool captured : {false, true}) run_twice(*plan, captured);
-  EXPECT_THAT(log(), testing::Not(HasSubstr("nothing orders")));
+  EXPECT_THAT(findings(), testing::Not(HasSubstr("nothing orders")));
+}
+
+// The kernel before the last computes of the first one's result what it should of a parameter, and the other way round.
+TEST_F(UnwaitedPlanEmulated, AndNothingElse) {
+  const graph::Graph graph = gated();
+  const tuning::TunedFragment made = tuned(graph);
+  ASSERT_EQ(made.plan.launches.size(), 3);
+  api::Plan wrong = made.plan;
+  std::vector<api::LaunchArgument>& arguments = wrong.launches[1].arguments;
+  const auto parameter = std::ranges::find(arguments, api::LaunchArgument::Kind::parameter, &api::LaunchArgument::kind);
+  const auto written = std::ranges::find(made.plan.launches[0].arguments, api::LaunchArgument::Kind::workspace,
+                                         &api::LaunchArgument::kind);
+  ASSERT_TRUE(parameter != arguments.end() && written != made.plan.launches[0].arguments.end());
+  const auto read = std::ranges::find(arguments, *written);
+  ASSERT_NE(read, arguments.end());
+  std::swap(*parameter, *read);
+  const auto plan = load(wrong, made);
+  for (const bool captured : {false, true}) {
+    run_twice(*plan, captured);
+    EXPECT_THAT(findings(),
+                testing::AllOf(HasSubstr("before its griddepcontrol.wait, reads"), HasSubstr("nothing orders")));
+  }
 }
 
 // What is asked for is told by the kernel's place: nothing of the first, and only parameters.
