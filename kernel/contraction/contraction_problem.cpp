@@ -19,14 +19,10 @@ using graph::NodeId;
 using graph::Value;
 
 Result<NodeId> only_root(const Graph& graph) {
-  NodeId root = -1;
-  for (NodeId id = 0; id < graph.size(); ++id) {
-    if (!graph::is_contraction(graph.node(id).op)) continue;
-    if (root >= 0) return make_error(ErrorKind::unsupported, "several dots or convolutions in one contraction");
-    root = id;
-  }
-  if (root < 0) return make_error(ErrorKind::unsupported, "no dot or convolution to make a contraction of");
-  return root;
+  const std::vector<NodeId> roots = contraction_roots(graph);
+  if (roots.size() > 1) return make_error(ErrorKind::unsupported, "several dots or convolutions in one contraction");
+  if (roots.empty()) return make_error(ErrorKind::unsupported, "no dot or convolution to make a contraction of");
+  return roots[0];
 }
 
 ContractionExtents extents_of(const ContractionProblem& problem) {

@@ -288,6 +288,14 @@ class ConvolutionReader {
 
 }  // namespace
 
+std::vector<NodeId> contraction_roots(const Graph& graph) {
+  std::vector<NodeId> roots;
+  for (NodeId id = 0; id < graph.size(); ++id) {
+    if (graph::is_contraction(graph.node(id).op)) roots.push_back(id);
+  }
+  return roots;
+}
+
 Result<ContractionSides> sides_of(const Graph& graph, NodeId root) {
   if (graph.node(root).op == Op::dot) return sides_of_dot(graph, root);
   return ConvolutionReader(graph, root).read();

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <vector>
+
 #include "base/result.h"
 #include "graph/graph.h"
 #include "kernel/contraction/contraction_operand.h"
@@ -27,6 +29,9 @@ struct ContractionSides {
   /// The root's dimensions, as digits of (b · rows + m) · columns + n.
   graph::StridedView sums;
 };
+
+/// A graph's dots and convolutions, in its order.
+std::vector<graph::NodeId> contraction_roots(const graph::Graph& graph);
 
 /// Of a dot or convolution. Errors: unsupported (an operand that is computed in the kernel; a convolution whose operand
 /// lies so that strides along its dimensions cannot say it, or whose index does not fit 32 bits), with the node.

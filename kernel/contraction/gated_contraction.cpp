@@ -21,14 +21,6 @@ Error ungated(fmt::format_string<Arguments...> format, Arguments&&... arguments)
   return make_error(ErrorKind::unsupported, format, std::forward<Arguments>(arguments)...);
 }
 
-std::vector<NodeId> roots_of(const Graph& graph) {
-  std::vector<NodeId> roots;
-  for (NodeId id = 0; id < graph.size(); ++id) {
-    if (graph::is_contraction(graph.node(id).op)) roots.push_back(id);
-  }
-  return roots;
-}
-
 /// Columns of a dot's right operand as runs of units, gate by gate. `distance`: from one operand to the other where
 /// they are in two, or what divides it: only the kernel knows; 0: they are in one.
 Result<ContractionDigits> interleaved(const ContractionDigits& columns, std::int64_t units, int gates,
@@ -82,7 +74,7 @@ class Gating {
 
   Result<ContractionProblem> derive() {
     const Graph& g = *problem_.graph;
-    roots_ = roots_of(g);
+    roots_ = contraction_roots(g);
     if (roots_.empty() || roots_.size() > 2) return ungated("{} products with gates", roots_.size());
     STITCH_TRY(find_sides());
     STITCH_TRY(find_results());

@@ -23,14 +23,6 @@ Error unsummable(fmt::format_string<Arguments...> format, Arguments&&... argumen
   return make_error(ErrorKind::unsupported, format, std::forward<Arguments>(arguments)...);
 }
 
-std::vector<NodeId> dots_of(const Graph& graph) {
-  std::vector<NodeId> roots;
-  for (NodeId id = 0; id < graph.size(); ++id) {
-    if (graph::is_contraction(graph.node(id).op)) roots.push_back(id);
-  }
-  return roots;
-}
-
 ContractionExtents extents_of(const ContractionSides& sides) { return {sides.batch, sides.rows, sides.columns}; }
 
 /// Whether both show the same element of a product everywhere.
@@ -202,7 +194,7 @@ std::string difference(const ContractionTerm& first, const ContractionTerm& othe
 }  // namespace
 
 Result<ContractionProblem> derive_summed(Graph graph) {
-  const std::vector<NodeId> roots = dots_of(graph);
+  const std::vector<NodeId> roots = contraction_roots(graph);
   if (roots.size() < 2 || roots.size() > most_terms) return unsummable("a sum of {} products", roots.size());
   std::vector<ContractionSides> sides;
   for (const NodeId root : roots) {
@@ -240,7 +232,7 @@ ContractionProblem without_other_terms(ContractionProblem problem) {
 }
 
 std::vector<NodeId> other_roots(const ContractionProblem& problem) {
-  std::vector<NodeId> roots = dots_of(*problem.summed);
+  std::vector<NodeId> roots = contraction_roots(*problem.summed);
   roots.erase(roots.begin());
   return roots;
 }

@@ -50,7 +50,7 @@ class Placer {
 
   /// `prefer_lent`: before gaps of the arena.
   [[nodiscard]] ArenaLayout place(const std::vector<int>& order, bool prefer_lent) const {
-    ArenaLayout layout{std::vector<std::int64_t>(blocks_.size(), none), std::vector<int>(blocks_.size(), arena), 0};
+    ArenaLayout layout{std::vector<std::int64_t>(blocks_.size(), none), std::vector<int>(blocks_.size(), arena)};
     std::vector<Range> taken;
     for (const int b : order) {
       taken.clear();
@@ -204,15 +204,17 @@ std::vector<int> raised(std::span<const ArenaBlock> blocks, const ArenaLayout& l
 
 std::int64_t most_alive(std::span<const ArenaBlock> blocks, std::span<const LentMemory> lent) {
   const int first = first_step(blocks);
-  std::vector<std::int64_t> alive = alive_by_step(blocks, first);
-  if (!lent.empty()) {
-    for (std::size_t s = 0; s < alive.size(); ++s) alive[s] -= most_lent(blocks, lent, first + static_cast<int>(s));
+  const std::vector<std::int64_t> alive = alive_by_step(blocks, first);
+  std::int64_t most = 0;
+  // From the fullest step on, as long as lending nothing could still leave more than what is known.
+  for (const int step : ordered(alive.size(), [&](int s) { return -alive[s]; })) {
+    if (alive[step] <= most) break;
+    most = std::max(most, alive[step] - most_lent(blocks, lent, first + step));
   }
-  return alive.empty() ? 0 : std::max<std::int64_t>(0, *std::ranges::max_element(alive));
+  return most;
 }
 
 ArenaLayout lay_out(std::span<const ArenaBlock> blocks, std::span<const LentMemory> lent) {
-  const std::int64_t bound = most_alive(blocks, lent);
   const Placer placer(blocks, lent);
   constexpr int most_orders = 200;
   constexpr std::int64_t most_work = 200'000'000;  // pairs looked at: a second
@@ -220,12 +222,14 @@ ArenaLayout lay_out(std::span<const ArenaBlock> blocks, std::span<const LentMemo
   const int rounds = std::clamp<std::int64_t>(most_work / pairs / (lent.empty() ? 1 : 2), 4, most_orders);
   ArenaLayout best;
   best.bytes = std::numeric_limits<std::int64_t>::max();
+  best.bound = most_alive(blocks, lent);
   for (const bool prefer_lent : {true, false}) {
     for (std::vector<int>& order : first_orders(blocks)) {
       for (int round = 0; round < rounds; ++round) {
         ArenaLayout layout = placer.place(order, prefer_lent);
+        layout.bound = best.bound;
         if (layout.bytes < best.bytes) best = layout;
-        if (best.bytes <= bound) return best;
+        if (best.bytes <= best.bound) return best;
         order = raised(blocks, layout, std::move(order));
       }
     }

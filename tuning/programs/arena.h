@@ -26,6 +26,7 @@ struct ArenaLayout {
   std::vector<std::int64_t> offsets;  ///< per block, into what it lies in
   std::vector<int> lies_in;           ///< per block: which of the lent memory, or `arena`
   std::int64_t bytes = 0;             ///< of the arena
+  std::int64_t bound = 0;             ///< most_alive: no layout's are fewer
 };
 
 /// Most bytes that are in use at one step and that what is lent then does not hold: no layout has a smaller arena.

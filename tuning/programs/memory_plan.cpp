@@ -48,7 +48,7 @@ void plan_memory(api::ProgramRegion& region, ResultMemory results) {
     value.lender = in_arena ? std::nullopt : std::optional(lenders.results[layout.lies_in[b]]);
   }
   region.arena_bytes = blocks.empty() ? 0 : layout.bytes;
-  region.lower_bound_bytes = most_alive(blocks, lenders.memory);
+  region.lower_bound_bytes = layout.bound;
 }
 
 }  // namespace stitch::tuning
