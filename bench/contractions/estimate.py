@@ -20,6 +20,7 @@ ROOT = HERE.parent.parent
 sys.path[:0] = [str(ROOT / "bench"), str(HERE)]
 import nvidia  # noqa: E402
 import provenance  # noqa: E402
+from rank_correlation import ranks, spearman  # noqa: E402,F401
 
 # What a line of ours may call the GPU of a column of theirs: its 40 GB sister has three quarters of the bandwidth.
 SAME = {"a100": "a100-80gb"}
@@ -36,28 +37,6 @@ def spread(values):
     """The factor either way of the mean that holds a standard deviation."""
     middle = math.log(geometric_mean(values)) if values else math.nan
     return math.exp(math.sqrt(sum((math.log(v) - middle) ** 2 for v in values) / len(values))) if values else math.nan
-
-
-def ranks(values):
-    """Places from the least on; equal values share the mean of theirs."""
-    order = sorted(range(len(values)), key=values.__getitem__)
-    places, first = [0.0] * len(values), 0
-    while first < len(order):
-        last = first
-        while last + 1 < len(order) and values[order[last + 1]] == values[order[first]]:
-            last += 1
-        for at in order[first:last + 1]:
-            places[at] = (first + last) / 2
-        first = last + 1
-    return places
-
-
-def spearman(a, b):
-    """Correlation of the ranks; not a number where one of both has no order."""
-    x, y = ranks(a), ranks(b)
-    middle = (len(x) - 1) / 2
-    squares = sum((p - middle) ** 2 for p in x) * sum((q - middle) ** 2 for q in y)
-    return sum((p - middle) * (q - middle) for p, q in zip(x, y)) / math.sqrt(squares) if squares else math.nan
 
 
 def flops(problem):

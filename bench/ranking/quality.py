@@ -1,36 +1,20 @@
 """How well predictions order candidates of one group: the figures of costmodel/ranking_quality.h, and one that leaves out
 what a measurement cannot tell apart. A candidate is (predicted, measured, noise of the measured value as a share)."""
 import math
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from rank_correlation import ranks, spearman as rank_correlation  # noqa: E402,F401
 
 # Candidates are apart where their measured times are by more than this, or by twice the noise of both.
 APART = 0.02
 
 
-def ranks(values):
-    """Places from the least on; equal values share the mean of theirs."""
-    order = sorted(range(len(values)), key=values.__getitem__)
-    places = [0.0] * len(values)
-    start = 0
-    while start < len(order):
-        end = start
-        while end + 1 < len(order) and values[order[end + 1]] == values[order[start]]:
-            end += 1
-        for at in order[start:end + 1]:
-            places[at] = (start + end) / 2
-        start = end + 1
-    return places
-
-
-def correlation(a, b):
-    """Pearson's; 0 where one of them is constant."""
-    mean_a, mean_b = sum(a) / len(a), sum(b) / len(b)
-    both = sum((x - mean_a) * (y - mean_b) for x, y in zip(a, b))
-    squares = sum((x - mean_a) ** 2 for x in a) * sum((y - mean_b) ** 2 for y in b)
-    return both / math.sqrt(squares) if squares > 0 else 0.0
-
-
 def spearman(group):
-    return correlation(ranks([each[0] for each in group]), ranks([each[1] for each in group]))
+    """0 where one of both has no order."""
+    found = rank_correlation([each[0] for each in group], [each[1] for each in group])
+    return 0.0 if math.isnan(found) else found
 
 
 def apart(a, b):
