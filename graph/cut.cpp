@@ -19,7 +19,7 @@ class Extractor {
   CutGraph cut() {
     find_updates_in_place();
     collect_required();
-    for (int level = levels_.last_level(); level >= 0; --level) extract(level);
+    for (int level = std::max(levels_.last_level(), late_copies_level_); level >= 0; --level) extract(level);
     std::reverse(fragments_.begin(), fragments_.end());
     CutGraph cut = levels_.take_boundaries();  // whole loops stand behind what their level computes for them
     std::ranges::move(cut.fragments, std::back_inserter(fragments_));
@@ -93,10 +93,22 @@ class Extractor {
       if (stays_.contains(r)) continue;  // where it is
       if (graph_.node(value.node).op == Op::parameter || !seen.insert(value).second) {
         copies_.insert(result);  // a result of its own needs memory of its own
+        late_copies_level_ = std::max(late_copies_level_, level_behind(value));
       } else {
         require(value);
       }
     }
+  }
+
+  /// The first level at which a value is in memory or can be computed.
+  [[nodiscard]] int level_behind(Value value) const {
+    return levels_.level(value.node) + (levels_.is_boundary(value.node) ? 1 : 0);
+  }
+
+  /// Copies are the last level's, with whatever it computes; those of what a later boundary writes come behind it.
+  [[nodiscard]] int level_of_copy(Value result) const {
+    const int behind = level_behind(levels_.storage(result));
+    return behind <= levels_.last_level() ? levels_.last_level() : late_copies_level_;
   }
 
   /// Level at which a required value is computed: cloned values with no other reader wait for nobody.
@@ -115,7 +127,8 @@ class Extractor {
     for (const Value value : required_) {
       if (level_of(value) == level) outputs.push_back(value);
     }
-    if (level == levels_.last_level()) outputs.insert(outputs.end(), copies_.begin(), copies_.end());
+    std::ranges::copy_if(copies_, std::back_inserter(outputs),
+                         [&](Value result) { return level_of_copy(result) == level; });
     if (outputs.empty()) return;
     std::set<NodeId> again;
     Extent extent = reach(level, outputs, again);
@@ -290,6 +303,7 @@ class Extractor {
   std::vector<DonationOutcome> donations_;
   std::set<Value> required_;
   std::set<Value> copies_;
+  int late_copies_level_ = 0;  ///< the level of copies of what boundaries behind the last level write
 };
 
 }  // namespace

@@ -93,6 +93,14 @@ TEST(ProgramRunnerEmulatedTest, ValuesLieInResultsUntilThoseAreWritten) {
   expect_right(lending_graph());
 }
 
+TEST(ProgramRunnerEmulatedTest, WhatACallWritesMayBeSeveralResults) {
+  Builder builder;
+  const Value x = builder.parameter(DType::f32, {24, 24}, "x");
+  const Value product = dot(builder, x, x), next = dot(builder, product, x);
+  expect_right(*builder.finish({builder.unary(Op::exp, x), x, next, next, builder.reshape(next, {576}), product,
+                                builder.unary(Op::tanh, product), product}));
+}
+
 TEST(ProgramRunnerEmulatedTest, RunsLoopsOfKnownCounts) {
   for (const std::int64_t turns : {4, 5}) {  // the last turn ends in the results after either number
     std::string log;

@@ -281,6 +281,20 @@ TEST(Cut, AWholeLoopIsAFragmentWithWhatFillsItsOperands) {
   EXPECT_EQ(apart.fragments[0].results.size(), 3U);
 }
 
+TEST(Cut, CopiesOfWhatACallWritesStandBehindIt) {
+  Builder b;
+  const Value x = b.parameter(DType::f32, {64, 64}), w = b.parameter(DType::f32, {64, 64});
+  const Value product = b.dot(x, w, rows_by_columns());
+  const Value next = b.dot(product, w, rows_by_columns());
+  const CutGraph cut_graph = cut(finished(b, {b.unary(Op::exp, x), x, next, next, product, product}));
+  ASSERT_EQ(cut_graph.fragments.size(), 2U);
+  EXPECT_EQ(cut_graph.fragments[0].arguments, std::vector<Value>{x}) << "it waits for no product";
+  EXPECT_EQ(cut_graph.fragments[0].results.size(), 2U);
+  EXPECT_EQ(cut_graph.fragments[1].arguments, (std::vector<Value>{product, next}));
+  EXPECT_EQ(cut_graph.fragments[1].results, (std::vector<Value>{product, next}));
+  EXPECT_EQ(cut_graph.fragments[1].level, 2);
+}
+
 TEST(UpdatedParameter, SeesThroughReshapes) {
   Builder b;
   const Value x = b.parameter(DType::f32, {4, 8}), u = b.parameter(DType::f32, {1, 2, 8}),

@@ -100,7 +100,7 @@ api::Program built(graph::Graph graph, const ProgramOptions& options = {}) {
 }
 
 TEST(MemoryPlanTest, NobodyWritesWhatIsStillRead) {
-  int lent = 0, programs = 0;
+  int lent = 0;
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
     graph::testing::RandomGraphOptions options;
     options.seed = seed;
@@ -112,12 +112,10 @@ TEST(MemoryPlanTest, NobodyWritesWhatIsStillRead) {
     graph::Graph graph = graph::testing::random_graph(options);
     ASSERT_TRUE(graph::simplify(graph).ok());
     const auto program = build_program(graph);
-    if (!program) continue;  // a few have pieces that wait for each other, and with them no order
-    ++programs;
+    ASSERT_TRUE(program.ok()) << "seed " << seed << ": " << program.error().message;
     for (const ProgramRegion& region : program->regions) Contents(region).run();
     lent += lent_values(*program);
   }
-  EXPECT_GE(programs, 55);
   EXPECT_GE(lent, 5);
 }
 
