@@ -11,6 +11,7 @@
 #include "import/import.h"
 #include "profiler/device/emulated_device.h"
 #include "tests/client/program_values.h"
+#include "tests/graph/random_graph.h"
 #include "tests/tuning/shared_tuner.h"
 #include "tuning/programs/model_program.h"
 
@@ -38,11 +39,12 @@ Result<std::vector<Memory>> run_twice(ProgramRunner& runner, const std::vector<M
 
 profiler::Device& device() { return tuning::shared_device(); }
 
-Result<api::Program> planned(const graph::Graph& graph) {
+Result<api::Program> planned(const graph::Graph& graph, tuning::ProductsBy products = tuning::ProductsBy::library) {
   import::Imported model;
   model.graph = graph;
-  STITCH_ASSIGN(api::Program program, tuning::outline_program(model, tuning::shared_tuner(device()), {.name = "test"}));
-  STITCH_TRY(tuning::plan_program(tuning::shared_tuner(device()), {.name = "test"}, program));
+  const tuning::ProgramRequest request{.name = "test", .products = products};
+  STITCH_ASSIGN(api::Program program, tuning::outline_program(model, tuning::shared_tuner(device()), request));
+  STITCH_TRY(tuning::plan_program(tuning::shared_tuner(device()), request, program));
   return program;
 }
 
@@ -56,8 +58,9 @@ class Steps final : public StepObserver {
   std::string log;
 };
 
-void expect_right(const graph::Graph& graph, std::string* log = nullptr) {
-  auto program = planned(graph);
+void expect_right(const graph::Graph& graph, std::string* log = nullptr,
+                  tuning::ProductsBy products = tuning::ProductsBy::library) {
+  auto program = planned(graph, products);
   ASSERT_TRUE(program.ok()) << program.error().message;
   EmulatedExecutor executor(device());
   // As a stranger's file: through the document.
@@ -99,6 +102,22 @@ TEST(ProgramRunnerEmulatedTest, WhatACallWritesMayBeSeveralResults) {
   const Value product = dot(builder, x, x), next = dot(builder, product, x);
   expect_right(*builder.finish({builder.unary(Op::exp, x), x, next, next, builder.reshape(next, {576}), product,
                                 builder.unary(Op::tanh, product), product}));
+}
+
+// Products between all kinds of operators, values that are several results, pieces that are joined or not.
+TEST(ProgramRunnerEmulatedTest, RunsRandomProgramsWithProductsOfEitherKind) {
+  for (std::uint64_t seed = 1; seed <= 24; ++seed) {
+    graph::testing::RandomGraphOptions options;
+    options.seed = seed;
+    options.operators = 40;
+    options.dot = 8;
+    options.most_extent = 40;
+    options.most_elements = 8000;
+    for (const auto products : {tuning::ProductsBy::library, tuning::ProductsBy::ours}) {
+      SCOPED_TRACE(fmt::format("seed {}, {}", seed, products == tuning::ProductsBy::ours ? "ours" : "the library's"));
+      expect_right(graph::testing::random_graph(options), nullptr, products);
+    }
+  }
 }
 
 TEST(ProgramRunnerEmulatedTest, RunsLoopsOfKnownCounts) {

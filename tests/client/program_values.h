@@ -58,6 +58,7 @@ inline void expect_reference(const graph::Graph& graph, const std::vector<Memory
   }
   graph::EvaluateOptions options;
   options.bounds = true;
+  options.error_model.flush_denormals = true;  // as verification has it
   options.error_model.serial_additions = std::max<std::int64_t>(32, longest_contraction(graph));
   const auto reference = graph::evaluate(graph, arguments, options);
   ASSERT_TRUE(reference.ok()) << reference.error().message;

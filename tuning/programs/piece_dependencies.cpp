@@ -13,7 +13,9 @@ PieceDependencies::PieceDependencies(std::span<const RegionPiece> pieces, const 
   std::iota(one_.begin(), one_.end(), std::size_t{0});
   std::map<Value, std::size_t> writers;
   for (std::size_t p = 0; p < pieces.size(); ++p) {
-    for (const Value value : pieces[p].writes) writers.emplace(value, p);
+    for (const Value value : pieces[p].writes) {
+      if (!is_copy(pieces[p], value, memory_of)) writers.emplace(value, p);
+    }
   }
   std::vector<int> missing(pieces.size(), 0);
   for (std::size_t p = 0; p < pieces.size(); ++p) {

@@ -131,9 +131,8 @@ class RegionBuilder {
   /// parameter), or by a piece that reads it, is a copy with memory of its own.
   int memory_of_result(const RegionPiece& piece, std::size_t result) {
     const Value value = piece.writes[result];
-    const bool reads_it =
-        std::ranges::any_of(piece.reads, [&](Value read) { return pieces_.memory_of(read) == value; });
-    if (!reads_it && written_.insert(value).second && graph_.node(value.node).op != Op::parameter) {
+    const bool copies = is_copy(piece, value, [&](Value read) { return pieces_.memory_of(read); });
+    if (!copies && written_.insert(value).second && graph_.node(value.node).op != Op::parameter) {
       primary_.push_back(value);
       return memory_for(value);
     }

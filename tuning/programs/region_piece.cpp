@@ -4,6 +4,11 @@
 
 namespace stitch::tuning {
 
+bool is_copy(const RegionPiece& piece, graph::Value value,
+             const std::function<graph::Value(graph::Value)>& memory_of) {
+  return std::ranges::any_of(piece.reads, [&](graph::Value read) { return memory_of(read) == value; });
+}
+
 std::vector<graph::Value> distinct(std::span<const graph::Value> values) {
   std::vector<graph::Value> list;
   for (const graph::Value value : values) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <span>
 #include <variant>
 #include <vector>
@@ -36,6 +37,9 @@ struct RegionPiece {
   int first = 0, last = 0;  ///< of its operators in the graph's order
 };
 
+/// Whether what a piece writes of `value` is a copy of what another one has written, for a result of its own: it reads
+/// the value. `memory_of`: the value that is written where a value lies.
+bool is_copy(const RegionPiece& piece, graph::Value value, const std::function<graph::Value(graph::Value)>& memory_of);
 /// Values in their order, each once.
 std::vector<graph::Value> distinct(std::span<const graph::Value> values);
 /// Whether a piece is a library call of one product: no attention.
