@@ -79,7 +79,7 @@ std::shared_ptr<Plan> fetch(const Client& client, const Fragment& fragment, cons
                             std::optional<std::int64_t> max_workspace_bytes, const std::string& plan_id) {
   auto plan = std::make_shared<Plan>();
   plan->client = client.client;
-  plan->executor = value_of(client::open_executor(value_of(device_kind(device)), ordinal));
+  plan->executor = value_of(client::open_executor(value_of(device_kind(device)), ordinal), a_device);
   client::FetchOptions options;
   options.deadline_ms = deadline_ms;
   options.improve = improve;
@@ -133,7 +133,8 @@ nb::bytes make_program(const Client& client, const Fragment& fragment, std::int6
     options.constraints = value_of(graph::parse_constraints(constraints));
     options.predict = predict;
     if (!lock.empty()) options.lock = value_of(api::parse_lock(lock));
-    options.device = value_of(client::open_executor(value_of(device_kind(device)), ordinal)).executor->traits();
+    options.device =
+        value_of(client::open_executor(value_of(device_kind(device)), ordinal), a_device).executor->traits();
     const api::Program program =
         value_of(client.client->make_program(graph::encode(fragment.graph, graph::Encoding::cbor), options));
     document = api::encode_program(program, graph::Encoding::cbor);
@@ -158,7 +159,8 @@ nb::dict why(const Client& client, const Fragment& fragment, const std::string& 
     client::FetchOptions options;
     options.name = fragment.graph.name;
     options.constraints = value_of(graph::parse_constraints(constraints));
-    options.device = value_of(client::open_executor(value_of(device_kind(device)), ordinal)).executor->traits();
+    options.device =
+        value_of(client::open_executor(value_of(device_kind(device)), ordinal), a_device).executor->traits();
     stored = value_of(client::why(*client.client, fragment.graph, std::move(options)));
   }
   const auto id = [](const std::optional<Hash128>& hash) { return hash ? nb::cast(hash->hex()) : nb::none(); };
@@ -223,7 +225,7 @@ std::unique_ptr<Client> open(const std::optional<std::string>& server, const std
   options.timeout_seconds = timeout_seconds;
   options.activity = activity();
   auto client = std::make_unique<Client>();
-  client->client = value_of(client::Client::open(options));
+  client->client = value_of(client::Client::open(options), a_server);
   return client;
 }
 

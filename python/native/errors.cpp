@@ -13,7 +13,8 @@ void translate_failures(nanobind::module_&) {
     } catch (const Failure& failure) {
       try {
         const auto make = nanobind::module_::import_("stitch.errors").attr("of_kind");
-        const nanobind::object error = make(std::string(to_string(failure.error.kind)), failure.error.message);
+        const nanobind::object error =
+            make(std::string(to_string(failure.error.kind)), failure.error.message, std::string(failure.missing));
         PyErr_SetObject(error.type().ptr(), error.ptr());
       } catch (nanobind::python_error& other) {
         other.restore();

@@ -1,5 +1,6 @@
 """What goes wrong around the back end must not break the program that it is in."""
 
+import ctypes
 import logging
 import os
 import signal
@@ -102,6 +103,92 @@ def test_damaged_code_of_one_piece_is_no_dead_server(own, caplog):  # noqa: F811
     torch.testing.assert_close(run(lambda x: (x * 31.5).cos(), x, options=again), (x * 31.5).cos())
     report = stitch.torch.report()
     assert report["kernel_calls"] == 2, report["failed"]
+
+
+def test_a_server_that_was_killed_costs_one_warning_with_its_reason(own, monkeypatch, caplog):  # noqa: F811
+    monkeypatch.setenv("STITCH_START", "0")
+    monkeypatch.setattr(_runtime, "_dead", {})
+    stitch.connect(start=True)
+    x = torch.randn(4)
+    torch.testing.assert_close(run(lambda x: x * 33.5, x), x * 33.5)
+    end(own)
+    with caplog.at_level(logging.WARNING, "stitch.torch"):
+        for scale in (34.5, 35.5):
+            torch._dynamo.reset()
+            torch.testing.assert_close(run(lambda x: x * scale, x), x * scale)
+    (said,) = said_of(caplog)
+    assert "no stitchd at" in said and "PyTorch runs these operators instead" in said
+    assert _runtime.is_dead(None)
+    report = stitch.torch.report()
+    assert (report["kernel_calls"], report["eager_calls"]) == (1, 2)
+    assert [(entry["kind"], entry["count"]) for entry in report["failed"]] == [("unavailable", 2)]
+
+
+def there_is_a_driver() -> bool:
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    ("place", "why"),
+    [
+        pytest.param(("cuda", 0), "no CUDA driver", marks=pytest.mark.skipif(there_is_a_driver(), reason="a driver")),
+        (("emulated", 7), "one emulated device"),
+    ],
+    ids=["driver", "device"],
+)
+def test_a_device_that_is_not_there_is_no_dead_server(place, why, monkeypatch, caplog):
+    """Its pieces alone stay PyTorch's; what is asked for on another device is served as ever."""
+    x = torch.randn(4)
+    with caplog.at_level(logging.WARNING, "stitch.torch"):
+        with monkeypatch.context() as elsewhere:
+            elsewhere.setattr(_runtime, "_place", lambda device: place)
+            for scale in (36.5, 37.5):
+                torch._dynamo.reset()
+                torch.testing.assert_close(run(lambda x: x * scale, x), x * scale)
+        assert not _runtime.is_dead(None)
+        torch._dynamo.reset()
+        torch.testing.assert_close(run(lambda x: x * 38.5, x), x * 38.5)
+    (said,) = said_of(caplog)
+    assert why in said and "PyTorch runs these operators instead" in said
+    report = stitch.torch.report()
+    assert (report["kernel_calls"], report["eager_calls"]) == (1, 2)
+    assert [(entry["kind"], entry["count"]) for entry in report["failed"]] == [("device: emulated", 2)]
+
+
+def test_what_a_living_server_lacks_is_no_dead_server(monkeypatch, caplog):
+    """A server that is about to end, say: it answers, and what it can it does."""
+    x = torch.randn(4)
+    ask = stitch._server.Shared.plan
+
+    def lacks(*arguments, **settings):
+        raise stitch.Unavailable("the server is shutting down")
+
+    monkeypatch.setattr(stitch._server.Shared, "plan", lacks)
+    with caplog.at_level(logging.WARNING, "stitch.torch"):
+        torch.testing.assert_close(run(lambda x: x * 39.5, x), x * 39.5)
+        monkeypatch.setattr(stitch._server.Shared, "plan", ask)
+        torch._dynamo.reset()
+        torch.testing.assert_close(run(lambda x: x * 40.5, x), x * 40.5)
+    (said,) = said_of(caplog)
+    assert "the server is shutting down" in said
+    report = stitch.torch.report()
+    assert report["kernel_calls"] == 1 and [entry["kind"] for entry in report["failed"]] == ["plan: unavailable"]
+
+
+def test_what_is_asked_for_meanwhile_keeps_no_server_dead(tmp_path):
+    server = f"unix://{tmp_path}/nobody.sock"
+    since = []
+    for scale in (41.5, 42.5):
+        x = torch.randn(4)
+        torch._dynamo.reset()
+        torch.testing.assert_close(run(lambda x: x * scale, x, options={**EMULATED, "server": server}), x * scale)
+        since.append(_runtime._dead[server])
+    assert since[0] == since[1]
+    assert stitch.torch.report()["failed"][0]["count"] == 2
 
 
 @pytest.mark.parametrize("fault", [TypeError("no DLPack"), MemoryError("no room"), stitch.KernelError("a fault")])

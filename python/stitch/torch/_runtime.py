@@ -99,15 +99,21 @@ class Slot:
             self.plan = plan
             info = plan.info
             _trace.event("ready", plan=info["id"], label=info["label"], source="saved" if saved else "server")
-        except errors.Unavailable as error:
+        except errors.ServerUnavailable as error:
             self.refusal = error
-            _dead[settings.server] = time.monotonic()
+            if not is_dead(settings.server):  # what failed for that alone is no news
+                _dead[settings.server] = time.monotonic()
             _report.failed("unavailable", str(error))
+        except errors.DeviceUnavailable as error:
+            self.refusal = error
+            _report.failed(f"device: {self.target}", f"no plan: {error}")
         except _locks.Differs as error:
             self.refusal = error
             _report.failed(f"lock: {self.key}", str(error))
         except errors.Error as error:
             self.refusal = error
+            if isinstance(error, errors.Unavailable):  # the server lacks something
+                self.refusal = error
             _report.failed(f"plan: {error.kind}", f"no plan: {error}")
         except Exception as error:  # a fault of ours must not end the pool's thread unheard
             _report.failed("plan: internal", f"no plan: {type(error).__name__}: {error}")
@@ -174,7 +180,7 @@ def answers(server: str | None) -> bool:
 
 def _fetch(document: str, settings, place: tuple, constraints: str, products: str = "", plan_id: str = ""):
     if is_dead(settings.server):
-        raise errors.Unavailable("the server did not answer a moment ago")
+        raise errors.ServerUnavailable("the server did not answer a moment ago")
     with _trace.phase("import"):
         fragment = _native.read_aten(document)
     client = _server.shared(settings.server)
