@@ -18,6 +18,7 @@
 
 #include "api/protocol.h"
 #include "client/activity.h"
+#include "client/calls_under_way.h"
 #include "client/client.h"
 #include "client/plan_handle.h"
 #include "client/plan_watcher.h"
@@ -64,6 +65,19 @@ client::PlanWatcher& watcher() {
 /// What all clients of the process count, and by which they are frozen. It outlives static objects, as plans do.
 const std::shared_ptr<client::Activity>& activity() {
   static const auto& of_process = *new std::shared_ptr<client::Activity>(std::make_shared<client::Activity>());
+  return of_process;
+}
+
+/// The calls of the process's clients; of a forked child its own, since a call of its parent's may hold the lock.
+const std::shared_ptr<client::CallsUnderWay>& calls() {
+  static std::mutex mutex;
+  static pid_t process = 0;
+  static auto& of_process = *new std::shared_ptr<client::CallsUnderWay>;
+  const std::lock_guard lock(mutex);
+  if (process != getpid()) {
+    process = getpid();
+    of_process = std::make_shared<client::CallsUnderWay>();
+  }
   return of_process;
 }
 
@@ -224,6 +238,7 @@ std::unique_ptr<Client> open(const std::optional<std::string>& server, const std
   if (cache) options.cache = *cache;
   options.timeout_seconds = timeout_seconds;
   options.activity = activity();
+  options.calls = calls();
   auto client = std::make_unique<Client>();
   client->client = value_of(client::Client::open(options), a_server);
   return client;
@@ -284,6 +299,10 @@ void bind_client(nb::module_& module) {
           },
           nb::call_guard<nb::gil_scoped_release>(),
           "From now on a thread does that, which all plans of the process share");
+  module.def(
+      "end_calls", [] { calls()->end(); }, nb::call_guard<nb::gil_scoped_release>(),
+      "Ends the calls to servers that are under way in the process, and all later ones");
+  module.def("calls_ended", [] { return calls()->ended(); });
   module.def(
       "stop_watching", [] { watcher().stop(); }, nb::call_guard<nb::gil_scoped_release>(),
       "Ends that thread; plans stay what they are from now on");

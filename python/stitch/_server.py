@@ -40,6 +40,8 @@ def connect(
     folder = str(pathlib.Path(cache) / "artifacts") if cache else None
     try:
         return _native.Client(where, folder, timeout_seconds)
+    except errors.Timeout as error:  # somebody has its socket: no other can be started there
+        raise errors.ServerUnavailable(f"stitchd at {where} does not answer: {error}") from error
     except errors.Unavailable:
         if not start or not where.startswith(_SCHEME):
             raise
@@ -143,8 +145,15 @@ def _in_child() -> None:
 
 
 os.register_at_fork(after_in_child=_in_child)
-# Before the interpreter ends, and static objects with it.
-atexit.register(_native.stop_watching)
+
+
+def _at_exit() -> None:
+    """Before the interpreter ends, and static objects with it. Nobody waits for a server then."""
+    _native.end_calls()
+    _native.stop_watching()
+
+
+atexit.register(_at_exit)
 
 
 def _start(socket: pathlib.Path, wait_seconds: float = 20.0) -> None:
@@ -154,8 +163,12 @@ def _start(socket: pathlib.Path, wait_seconds: float = 20.0) -> None:
     """
     folder = socket.parent
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    end = time.monotonic() + wait_seconds
     with open(folder / "start.lock", "a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        while not _is_locked(lock):
+            if time.monotonic() > end or _native.calls_ended():
+                raise errors.ServerUnavailable(f"somebody else starts stitchd on {socket}, which takes long")
+            time.sleep(0.02)
         if _answers(socket):
             return
         log = open(folder / "stitchd.log", "ab")
@@ -172,7 +185,7 @@ def _start(socket: pathlib.Path, wait_seconds: float = 20.0) -> None:
             cwd="/",
         )
         end = time.monotonic() + wait_seconds
-        while time.monotonic() < end:
+        while time.monotonic() < end and not _native.calls_ended():
             if _answers(socket):
                 return
             if child.poll() is not None:
@@ -181,6 +194,15 @@ def _start(socket: pathlib.Path, wait_seconds: float = 20.0) -> None:
         last = (folder / "stitchd.log").read_text(errors="replace").strip().splitlines()[-3:]
         why = f"stitchd did not start on {socket} ({folder / 'stitchd.log'}): " + " / ".join(last)
         raise errors.ServerUnavailable(why)
+
+
+def _is_locked(file) -> bool:
+    """Whether this process has a file's lock from now on."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    except BlockingIOError:
+        return False
 
 
 def _answers(socket: pathlib.Path) -> bool:

@@ -351,6 +351,45 @@ def test_nothing_is_said_when_a_program_ends(tmp_path):
     assert (done.returncode, done.stdout) == (0, "") and "leaked" not in done.stderr, done.stderr
 
 
+STOPPED = """
+import os, signal, sys, threading
+sys.path.insert(0, sys.argv[1])
+import torch, stitch, stitch.torch
+from daemons import servers
+
+def stop():
+    for server in servers(os.environ["XDG_RUNTIME_DIR"]):
+        os.kill(server, signal.SIGSTOP)
+
+stitch.connect()
+if sys.argv[2] == "when it is first asked":
+    stop()
+for scale in (1.5, 2.5, 3.5, 4.5, 5.5):
+    torch._dynamo.reset()
+    x = torch.randn(4)
+    run = torch.compile(lambda x: (x * scale).sin(), backend="stitch", options={"device": "emulated"})
+    torch.testing.assert_close(run(x), (x * scale).sin())
+    if sys.argv[2] == "later" and scale == 1.5:
+        assert stitch.torch.wait(120)
+        stop()
+# Several plans are asked for, some of which nobody has begun to fetch.
+assert sum(thread.name.startswith("stitch-fetch") for thread in threading.enumerate()) == 2
+print(stitch.torch.report()["eager_calls"])
+"""
+
+
+@pytest.mark.parametrize("when", ["when it is first asked", "later"])
+def test_a_program_ends_although_its_server_does_not_answer(when, own, tmp_path):  # noqa: F811
+    """A server that was stopped, say, is there and says nothing: what is asked of it is answered after minutes of
+    timeouts, for which nobody waits at the end; nor is anything said then."""
+    script = tmp_path / "program.py"
+    script.write_text(STOPPED)
+    command = [sys.executable, script, os.path.dirname(__file__), when]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) >= 4 and "stitch" not in done.stderr, done.stderr
+
+
 def test_pytorchs_traces_and_logs_have_our_plans(tmp_path):
     script = tmp_path / "program.py"
     script.write_text(
