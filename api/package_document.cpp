@@ -183,8 +183,12 @@ Result<Package> decode_package(std::string_view bytes) {
   STITCH_ASSIGN(json document, graph::parse_document(bytes, graph::Encoding::cbor));
   if (!document.is_object() || !document.contains("format") || document["format"] != package_format_name)
     return make_error(ErrorKind::version_mismatch, "no document of format '{}'", package_format_name);
-  if (!document.contains("version") || document["version"] != package_format_version)
-    return make_error(ErrorKind::version_mismatch, "a package of another version than {}", package_format_version);
+  const json version = document.value("version", json());
+  if (version != package_format_version) {
+    return make_error(ErrorKind::version_mismatch,
+                      "a package of version {} of the format; this Stitch reads {}: make it again",
+                      version.is_number_integer() ? version.dump() : "(none)", package_format_version);
+  }
   for (const char* field : {"hash", "machine_code", "model", "programs", "source"}) {
     if (!document.contains(field)) return make_error(ErrorKind::parse, "{} is missing", field);
   }

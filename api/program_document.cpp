@@ -188,7 +188,9 @@ Result<Program> decode_program(std::string_view bytes, graph::Encoding encoding)
   const Json version = document.value("version", Json());
   if (version != program_format_version && version != program_format_without_lending &&
       version != program_format_without_hash)
-    return make_error(ErrorKind::version_mismatch, "a program of another version than {}", program_format_version);
+    return make_error(
+        ErrorKind::version_mismatch, "a program of version {} of the format; this Stitch reads {} to {}: make it again",
+        version.is_number_integer() ? version.dump() : "(none)", program_format_without_hash, program_format_version);
   const auto hash = document.find("plans_hash");
   if (hash == document.end() && version != program_format_without_hash)
     return make_error(ErrorKind::corrupt, "plans_hash: missing");
@@ -203,8 +205,10 @@ Result<Program> decode_program(std::string_view bytes, graph::Encoding encoding)
       return make_error(ErrorKind::corrupt, "artifacts: {} is not the hash of its bytes", artifact.hash.hex());
   }
   STITCH_TRY(check_program(program));
-  if (identity_of(program) != program.id)
-    return make_error(ErrorKind::corrupt, "id: {} is not that of the program's contents", program.id.hex());
+  if (const Hash128 own = identity_of(program); own != program.id) {
+    return make_error(ErrorKind::corrupt, "id: {} is not that of the program's contents, which is {}", program.id.hex(),
+                      own.hex());
+  }
   return program;
 }
 

@@ -130,11 +130,21 @@ Result<HttpAnswer> Client::send(HttpCall call) {
   return send_once(call);
 }
 
+Status Client::check_not_ended() const {
+  if (options_.calls == nullptr || !options_.calls->ended()) return {};
+  return make_error(ErrorKind::cancelled, "calls to servers were ended");
+}
+
 Result<HttpAnswer> Client::send_once(const HttpCall& call) {
   while (true) {
+    STITCH_TRY(check_not_ended());
     STITCH_ASSIGN(std::unique_ptr<Connection> via, connection());
     const bool fresh = via->fresh();
-    Result<HttpAnswer> answer = via->call(call);
+    Result<HttpAnswer> answer = [&] {
+      const CallsUnderWay::Call under_way(options_.calls.get(), *via);
+      return via->call(call);
+    }();
+    if (!answer) STITCH_TRY(check_not_ended());
     // The server closes connections that were idle for long, at the very moment that we use one if chance wants it.
     // Every call of the API may be repeated.
     if (!answer && answer.error().kind == ErrorKind::unavailable && !fresh) continue;
@@ -499,9 +509,13 @@ Status Client::follow(std::int64_t job, std::int64_t after, const std::function<
     call.last_event_id = std::to_string(after);
     call.secret = secret(false);
     call.timeout_seconds = options_.timeout_seconds;
+    STITCH_TRY(check_not_ended());
     auto via = Connection::open(address_, options_.timeout_seconds);
-    Result<HttpAnswer> answer = via ? (*via)->follow(call, [&](std::string_view piece) { return parser.feed(piece); })
-                                    : Result<HttpAnswer>(via.error());
+    Result<HttpAnswer> answer = [&]() -> Result<HttpAnswer> {
+      if (!via) return via.error();
+      const CallsUnderWay::Call under_way(options_.calls.get(), **via);
+      return (*via)->follow(call, [&](std::string_view piece) { return parser.feed(piece); });
+    }();
     if (bad) return *bad;
     if (!wanted) return {};
     if (answer && answer->status != 200) return api::decode_error(answer->body, encoding_of(*answer));

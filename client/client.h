@@ -20,6 +20,7 @@
 #include "base/trace.h"
 #include "client/activity.h"
 #include "client/artifact_folder.h"
+#include "client/calls_under_way.h"
 #include "client/connection.h"
 #include "graph/graph.h"
 
@@ -37,6 +38,8 @@ struct ClientOptions {
   double timeout_seconds = 30;  ///< for an answer, on top of whatever a call waits for by itself
   /// Where this client counts what it does, and is frozen, together with others; empty: by itself.
   std::shared_ptr<Activity> activity = {};
+  /// Whose calls another thread may end; empty: nobody does.
+  std::shared_ptr<CallsUnderWay> calls = {};
 };
 
 struct FetchOptions {
@@ -173,6 +176,8 @@ class Client {
   Result<std::unique_ptr<Connection>> connection();
   Result<HttpAnswer> send(HttpCall call);
   Result<HttpAnswer> send_once(const HttpCall& call);
+  /// Error: cancelled, where calls were ended (ClientOptions::calls).
+  [[nodiscard]] Status check_not_ended() const;
   /// The server's secret as it is known; `anew`: as it is in its file now. Empty when there is none.
   std::string secret(bool anew);
   template <class Message>

@@ -1,5 +1,7 @@
 #include "client/connection.h"
 
+#include <sys/socket.h>
+
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -160,6 +162,9 @@ Connection::Connection(std::unique_ptr<State> state) : state_(std::move(state)) 
 Connection::~Connection() = default;
 bool Connection::fresh() const { return !state_->answered; }
 bool Connection::reusable() const { return state_->open; }
+
+/// Of the socket alone, which stays open: what Asio has of it belongs to the thread that makes the call.
+void Connection::interrupt() { ::shutdown(state_->stream.socket().native_handle(), SHUT_RDWR); }
 
 Result<std::unique_ptr<Connection>> Connection::open(const ServerAddress& address, double timeout_seconds) {
   auto state = std::make_unique<State>(address);

@@ -41,7 +41,7 @@ struct HttpCall {
   double timeout_seconds = 30;  ///< for all of it; of a followed stream: of silence
 };
 
-/// One connection to a server, kept alive between calls. Used by one thread at a time.
+/// One connection to a server, kept alive between calls. Used by one thread at a time, but for `interrupt`.
 class Connection {
  public:
   /// Errors: unavailable (nobody serves there; the message says where and why), timeout, invalid_argument (no IP
@@ -56,6 +56,9 @@ class Connection {
   /// Calls `sink` with every piece of a stream's body until the stream ends or `sink` returns false. An answer other
   /// than 200 is returned whole instead. Errors as above.
   Result<HttpAnswer> follow(const HttpCall& call, const std::function<bool(std::string_view)>& sink);
+
+  /// Ends the call that is under way, which another thread makes, as if the server had gone; so ends every later one.
+  void interrupt();
 
   /// Whether no call was answered on it yet.
   [[nodiscard]] bool fresh() const;

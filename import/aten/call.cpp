@@ -123,10 +123,21 @@ double Call::number(std::string_view name, double otherwise) {
   return otherwise;
 }
 
+namespace {
+
+/// Beyond every extent: what is computed with it does not overflow. (A slice to the end ends at 2^63 - 1 in PyTorch.)
+std::int64_t bounded(const json& integer) {
+  constexpr std::int64_t most = std::int64_t{1} << 48;
+  if (integer.is_number_unsigned() && integer.get<std::uint64_t>() > most) return most;
+  return std::clamp(integer.get<std::int64_t>(), -most, most);
+}
+
+}  // namespace
+
 std::int64_t Call::integer(std::string_view name, std::int64_t otherwise) {
   const json* given = find(name);
   if (given == nullptr) return otherwise;
-  if (given->is_number_integer()) return given->get<std::int64_t>();
+  if (given->is_number_integer()) return bounded(*given);
   wrong(name, "an integer");
   return otherwise;
 }
@@ -150,11 +161,11 @@ std::string Call::text(std::string_view name) {
 Dims Call::integers(std::string_view name) {
   const json* given = find(name);
   if (given == nullptr) return {};
-  if (given->is_number_integer()) return {given->get<std::int64_t>()};
+  if (given->is_number_integer()) return {bounded(*given)};
   Dims list;
   if (given->is_array()) {
     for (const json& entry : *given) {
-      if (entry.is_number_integer()) list.push_back(entry.get<std::int64_t>());
+      if (entry.is_number_integer()) list.push_back(bounded(entry));
     }
     if (list.size() == given->size()) return list;
   }
@@ -189,7 +200,10 @@ Dims Call::dimensions(std::string_view name, std::int64_t rank) {
   }
   const std::int64_t all = std::max<std::int64_t>(rank, 1);
   for (std::int64_t& entry : list) {
-    if (entry < -all || entry >= all) wrong(name, fmt::format("dimensions of a tensor of rank {}", rank));
+    if (entry < -all || entry >= all) {
+      wrong(name, fmt::format("dimensions of a tensor of rank {}", rank));
+      return {};
+    }
     if (entry < 0) entry += all;
   }
   if (rank == 0) return {};

@@ -53,10 +53,11 @@ class Call {
   /// A tensor, or a number as a scalar, in this element type.
   Value operand(std::string_view name, DType dtype);
   double number(std::string_view name, double otherwise);
+  /// Brought to within ±2^48.
   std::int64_t integer(std::string_view name, std::int64_t otherwise);
   bool flag(std::string_view name, bool otherwise);
   std::string text(std::string_view name);
-  /// A list of integers, or one integer as a list; empty when it is not there.
+  /// A list of integers, or one integer as a list, likewise; empty when it is not there.
   Dims integers(std::string_view name);
   std::optional<DType> dtype(std::string_view name);
 

@@ -18,6 +18,7 @@
 
 #include "api/protocol.h"
 #include "client/activity.h"
+#include "client/calls_under_way.h"
 #include "client/client.h"
 #include "client/plan_handle.h"
 #include "client/plan_watcher.h"
@@ -67,6 +68,19 @@ const std::shared_ptr<client::Activity>& activity() {
   return of_process;
 }
 
+/// The calls of the process's clients; of a forked child its own, since a call of its parent's may hold the lock.
+const std::shared_ptr<client::CallsUnderWay>& calls() {
+  static std::mutex mutex;
+  static pid_t process = 0;
+  static auto& of_process = *new std::shared_ptr<client::CallsUnderWay>;
+  const std::lock_guard lock(mutex);
+  if (process != getpid()) {
+    process = getpid();
+    of_process = std::make_shared<client::CallsUnderWay>();
+  }
+  return of_process;
+}
+
 nb::dict counts() {
   nb::dict counts;
   for (const auto& [name, event] : client::event_names)
@@ -79,7 +93,7 @@ std::shared_ptr<Plan> fetch(const Client& client, const Fragment& fragment, cons
                             std::optional<std::int64_t> max_workspace_bytes, const std::string& plan_id) {
   auto plan = std::make_shared<Plan>();
   plan->client = client.client;
-  plan->executor = value_of(client::open_executor(value_of(device_kind(device)), ordinal));
+  plan->executor = value_of(client::open_executor(value_of(device_kind(device)), ordinal), a_device);
   client::FetchOptions options;
   options.deadline_ms = deadline_ms;
   options.improve = improve;
@@ -133,7 +147,8 @@ nb::bytes make_program(const Client& client, const Fragment& fragment, std::int6
     options.constraints = value_of(graph::parse_constraints(constraints));
     options.predict = predict;
     if (!lock.empty()) options.lock = value_of(api::parse_lock(lock));
-    options.device = value_of(client::open_executor(value_of(device_kind(device)), ordinal)).executor->traits();
+    options.device =
+        value_of(client::open_executor(value_of(device_kind(device)), ordinal), a_device).executor->traits();
     const api::Program program =
         value_of(client.client->make_program(graph::encode(fragment.graph, graph::Encoding::cbor), options));
     document = api::encode_program(program, graph::Encoding::cbor);
@@ -158,7 +173,8 @@ nb::dict why(const Client& client, const Fragment& fragment, const std::string& 
     client::FetchOptions options;
     options.name = fragment.graph.name;
     options.constraints = value_of(graph::parse_constraints(constraints));
-    options.device = value_of(client::open_executor(value_of(device_kind(device)), ordinal)).executor->traits();
+    options.device =
+        value_of(client::open_executor(value_of(device_kind(device)), ordinal), a_device).executor->traits();
     stored = value_of(client::why(*client.client, fragment.graph, std::move(options)));
   }
   const auto id = [](const std::optional<Hash128>& hash) { return hash ? nb::cast(hash->hex()) : nb::none(); };
@@ -222,8 +238,9 @@ std::unique_ptr<Client> open(const std::optional<std::string>& server, const std
   if (cache) options.cache = *cache;
   options.timeout_seconds = timeout_seconds;
   options.activity = activity();
+  options.calls = calls();
   auto client = std::make_unique<Client>();
-  client->client = value_of(client::Client::open(options));
+  client->client = value_of(client::Client::open(options), a_server);
   return client;
 }
 
@@ -282,6 +299,10 @@ void bind_client(nb::module_& module) {
           },
           nb::call_guard<nb::gil_scoped_release>(),
           "From now on a thread does that, which all plans of the process share");
+  module.def(
+      "end_calls", [] { calls()->end(); }, nb::call_guard<nb::gil_scoped_release>(),
+      "Ends the calls to servers that are under way in the process, and all later ones");
+  module.def("calls_ended", [] { return calls()->ended(); });
   module.def(
       "stop_watching", [] { watcher().stop(); }, nb::call_guard<nb::gil_scoped_release>(),
       "Ends that thread; plans stay what they are from now on");

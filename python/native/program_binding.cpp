@@ -38,7 +38,7 @@ std::vector<Port> ports_of(const std::vector<api::ProgramPort>& ports) {
 std::unique_ptr<OpenProgram> open_program(nb::bytes document, const std::string& device, int ordinal) {
   const std::string_view bytes(document.c_str(), document.size());
   nb::gil_scoped_release released;
-  return value_of(OpenProgram::open(bytes, value_of(device_kind(device)), ordinal));
+  return value_of(OpenProgram::open(bytes, value_of(device_kind(device)), ordinal), a_device);
 }
 
 void run_on_arrays(OpenProgram& program, const std::vector<Array>& inputs, const std::vector<WritableArray>& outputs) {

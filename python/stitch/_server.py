@@ -28,11 +28,11 @@ def connect(
     """A client of a server; of the default one where none is named.
 
     Where nothing answers on a socket, a stitchd is started that outlives this process and serves all processes of the
-    user (`start`; by default only for the default socket, and not with STITCH_START=0). Errors: Unavailable.
+    user (`start`; by default only for the default socket, and not with STITCH_START=0). Errors: ServerUnavailable.
     """
     _settings.follow_environment()
     if _settings.mode() == "off":
-        raise errors.Unavailable("STITCH_MODE is off: no server is asked")
+        raise errors.ServerUnavailable("STITCH_MODE is off: no server is asked")
     where = server or address()
     if start is None:
         start = server is None and not _settings.server() and os.environ.get("STITCH_START") != "0"
@@ -40,10 +40,17 @@ def connect(
     folder = str(pathlib.Path(cache) / "artifacts") if cache else None
     try:
         return _native.Client(where, folder, timeout_seconds)
+    except errors.Timeout as error:  # somebody has its socket: no other can be started there
+        raise errors.ServerUnavailable(f"stitchd at {where} does not answer: {error}") from error
     except errors.Unavailable:
         if not start or not where.startswith(_SCHEME):
             raise
-    _start(pathlib.Path(where[len(_SCHEME) :]))
+    try:
+        _start(pathlib.Path(where[len(_SCHEME) :]))
+    except errors.ServerUnavailable:
+        raise
+    except (errors.Unavailable, OSError) as error:  # no program, no folder
+        raise errors.ServerUnavailable(f"no stitchd at {where}, and none can be started: {error}") from error
     return _native.Client(where, folder, timeout_seconds)
 
 
@@ -90,14 +97,19 @@ class Shared:
         self._called("cancel", (number,), {})
 
     def _called(self, name: str, arguments: tuple, settings: dict):
-        client = self._client
-        try:
-            return getattr(client, name)(*arguments, **settings)
-        except errors.Unavailable:
-            if self._answers():
-                raise  # a device that is not there, a server that is too busy
-            client = self._anew(client)
-        return getattr(client, name)(*arguments, **settings)
+        """Errors: ServerUnavailable where nobody answers, and no other Unavailable then."""
+        client, again = self._client, False
+        while True:
+            try:
+                return getattr(client, name)(*arguments, **settings)
+            except errors.DeviceUnavailable:
+                raise  # whatever becomes of the server
+            except errors.Unavailable as error:
+                if self._answers():
+                    raise  # it lacks something itself, or is about to end
+                if again:
+                    raise errors.ServerUnavailable(str(error)) from error
+                client, again = self._anew(client), True
 
     def _answers(self) -> bool:
         try:
@@ -110,14 +122,14 @@ class Shared:
         with self._lock:
             if self._client is lost:
                 if time.monotonic() < self._next_start:
-                    raise errors.Unavailable(f"no stitchd at {self._server or address()} answers")
+                    raise errors.ServerUnavailable(f"no stitchd at {self._server or address()} answers")
                 self._next_start = time.monotonic() + _RESTART_SECONDS
                 self._client = connect(self._server)
             return self._client
 
 
 def shared(server: str | None = None) -> Shared:
-    """The process's one client of a server. Errors: Unavailable."""
+    """The process's one client of a server. Errors: ServerUnavailable."""
     _settings.follow_logs()
     where = server or address()
     with _lock:
@@ -133,19 +145,30 @@ def _in_child() -> None:
 
 
 os.register_at_fork(after_in_child=_in_child)
-# Before the interpreter ends, and static objects with it.
-atexit.register(_native.stop_watching)
+
+
+def _at_exit() -> None:
+    """Before the interpreter ends, and static objects with it. Nobody waits for a server then."""
+    _native.end_calls()
+    _native.stop_watching()
+
+
+atexit.register(_at_exit)
 
 
 def _start(socket: pathlib.Path, wait_seconds: float = 20.0) -> None:
-    """Starts one server for the socket; whoever comes at the same time waits for that one.
+    """Starts one server for the socket; whoever comes at the same time waits for that one. Errors: ServerUnavailable.
 
     The lock is held until the server answers, and a second process looks again before it starts another.
     """
     folder = socket.parent
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    end = time.monotonic() + wait_seconds
     with open(folder / "start.lock", "a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        while not _is_locked(lock):
+            if time.monotonic() > end or _native.calls_ended():
+                raise errors.ServerUnavailable(f"somebody else starts stitchd on {socket}, which takes long")
+            time.sleep(0.02)
         if _answers(socket):
             return
         log = open(folder / "stitchd.log", "ab")
@@ -162,14 +185,24 @@ def _start(socket: pathlib.Path, wait_seconds: float = 20.0) -> None:
             cwd="/",
         )
         end = time.monotonic() + wait_seconds
-        while time.monotonic() < end:
+        while time.monotonic() < end and not _native.calls_ended():
             if _answers(socket):
                 return
             if child.poll() is not None:
                 break
             time.sleep(0.02)
         last = (folder / "stitchd.log").read_text(errors="replace").strip().splitlines()[-3:]
-        raise errors.Unavailable(f"stitchd did not start on {socket} ({folder / 'stitchd.log'}): " + " / ".join(last))
+        why = f"stitchd did not start on {socket} ({folder / 'stitchd.log'}): " + " / ".join(last)
+        raise errors.ServerUnavailable(why)
+
+
+def _is_locked(file) -> bool:
+    """Whether this process has a file's lock from now on."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    except BlockingIOError:
+        return False
 
 
 def _answers(socket: pathlib.Path) -> bool:

@@ -73,6 +73,15 @@ class Unavailable(Error, ConnectionError):
     kind = "unavailable"
 
 
+class ServerUnavailable(Unavailable):
+    """No server answers, or none may be asked."""
+
+
+class DeviceUnavailable(Unavailable):
+    """The device cannot be opened: no driver, no such GPU. A server may be there all the same."""
+
+
+_MISSING = {"server": ServerUnavailable, "device": DeviceUnavailable}
 _CLASSES = {
     error.kind: error
     for error in (
@@ -91,9 +100,11 @@ _CLASSES = {
 }
 
 
-def of_kind(kind: str, message: str) -> Error:
-    """The error of a kind; kinds have their names in base/result.h, with spaces or underscores."""
+def of_kind(kind: str, message: str, missing: str = "") -> Error:
+    """The error of a kind; kinds have their names in base/result.h, with spaces or underscores. `missing`: what an
+    unavailable one is about, "server" or "device"; where that is not known, nothing."""
     kind = kind.replace(" ", "_").replace("-", "_")
-    error = _CLASSES.get(kind, Error)(message)
+    of = _CLASSES.get(kind, Error)
+    error = (_MISSING.get(missing, of) if of is Unavailable else of)(message)
     error.kind = kind
     return error

@@ -1,7 +1,5 @@
 """Compiled models (ep.context_enable): files of one EPContext node, which need neither server nor compiler."""
 
-import pathlib
-
 import numpy
 import pytest
 
@@ -10,6 +8,7 @@ pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 
 from onnx import TensorProto, helper  # noqa: E402
 from test_onnx import QUICK, model, perceptron  # noqa: E402
+from test_program import of_another_version  # noqa: E402
 
 import stitch.onnx  # noqa: E402
 
@@ -130,20 +129,40 @@ def test_a_context_that_cannot_be_read_says_why(attributes, kind, message, tmp_p
         session(tmp_path / "x.onnx")
 
 
-def test_a_program_that_was_changed_is_refused(tmp_path):
-    written(tmp_path)
+def flipped(place: float):
+    def change(data: bytes) -> bytes:
+        wrong = bytearray(data)
+        wrong[int(len(wrong) * place)] ^= 1
+        return bytes(wrong)
+
+    return change
+
+
+REFUSED = {
+    "stale": (of_another_version, "version 23 of the format; this Stitch reads 1 to 3"),
+    "truncated": (lambda data: data[:-100], "CBOR"),
+    "tampered with": (flipped(0.5), None),
+    "tampered with in its last bytes": (lambda data: data[:-9] + b"w" + data[-8:], None),
+    "foreign": (lambda data: b"PK\x03\x04" + data, "CBOR"),
+    "empty": (lambda data: b"", None),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_a_compiled_model_that_must_not_run_is_refused_and_the_model_runs(what, tmp_path, no_server):
+    """The model itself, by onnxruntime where no server answers."""
+    x, expected, _ = written(tmp_path)
+    change, said = REFUSED[what]
     program = tmp_path / "model_ctx_stitch.bin"
-    for place in (len(program.read_bytes()) // 2, -9):
-        wrong = bytearray(program.read_bytes())
-        wrong[place] ^= 1
-        pathlib.Path(program).write_bytes(wrong)
-        with pytest.raises(stitch.onnx.OnnxError):
-            session(tmp_path / "model_ctx.onnx")
-        wrong[place] ^= 1
-        program.write_bytes(wrong)
-    program.write_bytes(program.read_bytes()[:-100])
-    with pytest.raises(stitch.onnx.OnnxError):
+    program.write_bytes(change(program.read_bytes()))
+    with pytest.raises(stitch.onnx.OnnxError, match=said) as refused:
         session(tmp_path / "model_ctx.onnx")
+    assert str(refused.value)
+    no_server()
+    providers = [("StitchExecutionProvider", QUICK[0]), "CPUExecutionProvider"]
+    theirs = stitch.onnx.InferenceSession(tmp_path / "model.onnx", providers=providers)
+    for ours, right in zip(theirs.run(None, {"x": x}), expected, strict=True):
+        numpy.testing.assert_allclose(ours, right, rtol=1e-5, atol=1e-5)
 
 
 def test_memory_may_be_bounded():

@@ -116,15 +116,65 @@ def test_a_saved_program_needs_no_server(program, tmp_path):
     check([data[name] for name in data.files])
 
 
-def test_damaged_and_foreign_programs_are_refused(program, tmp_path):
-    data = bytearray(program.to_bytes())
-    data[len(data) // 2] ^= 1
-    with pytest.raises(stitch.Error):
-        stitch.program(bytes(data))
-    with pytest.raises(stitch.ParseError):
-        stitch.program(program.to_bytes()[:-100])
+def replaced(data: bytes, before: bytes, after: bytes) -> bytes:
+    assert data.count(before) == 1
+    return data.replace(before, after)
+
+
+def of_another_version(data: bytes) -> bytes:
+    """A program's document, as a Stitch writes it whose format is another."""
+    return replaced(data, b"gversion\x03", b"gversion\x17")
+
+
+def with_other_code(data: bytes) -> bytes:
+    return data.replace(b".address_size 64", b".address_size 65")
+
+
+REFUSED = {
+    "stale": (of_another_version, stitch.CompatibilityError, "of version 23 of the format; this Stitch reads 1 to 3"),
+    "truncated": (lambda data: data[:-100], stitch.ParseError, "CBOR"),
+    "truncated in its midst": (lambda data: data[: len(data) // 2], stitch.ParseError, "CBOR"),
+    "tampered with": (lambda data: data.replace(b"level 1", b"level 9"), stitch.CorruptError, "program's contents"),
+    "in a plan": (lambda data: data.replace(b"fblocks\x01", b"fblocks\x02"), stitch.CorruptError, "plans_hash"),
+    "in its code": (with_other_code, stitch.CorruptError, "is not the hash of its bytes"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_a_program_that_must_not_run_is_refused_with_the_reason(what, program, tmp_path):
+    change, error, said = REFUSED[what]
+    wrong = change(program.to_bytes())
+    assert wrong != program.to_bytes()
+    (tmp_path / "wrong.stitch").write_bytes(wrong)
+    for source in (wrong, tmp_path / "wrong.stitch"):
+        with pytest.raises(error, match=said):
+            stitch.program(source)
+
+
+def test_what_is_no_program_is_refused_with_the_reason(tmp_path):
+    (tmp_path / "foreign.stitch").write_bytes(b"PK\x03\x04, and no program")
+    with pytest.raises(stitch.Unsupported, match="neither HLO text nor ONNX nor a fragment"):
+        stitch.program(tmp_path / "foreign.stitch")
     with pytest.raises(stitch.InvalidArgument, match="No such file"):
         stitch.program(tmp_path / "nothing.onnx")
+
+
+def test_of_any_bit_that_is_another_the_program_is_refused_or_the_same(program):
+    """What no hash covers are names for people."""
+    right, refused = program.to_bytes(), 0
+    random = numpy.random.default_rng(27)
+    for _ in range(100):
+        wrong = bytearray(right)
+        wrong[random.integers(len(wrong))] ^= 1 << random.integers(8)
+        try:
+            opened = stitch.program(bytes(wrong))
+        except stitch.Error as error:
+            assert str(error)
+            refused += 1
+            continue
+        assert opened.info["id"] == program.info["id"]
+        check(opened.run(*arrays()))
+    assert refused > 90
 
 
 def test_an_operator_that_nobody_computes_is_named(tmp_path):

@@ -1,6 +1,7 @@
 """The server that is started for the user: when it ends, and in processes that fork."""
 
 import os
+import shutil
 import signal
 import time
 
@@ -71,3 +72,37 @@ def test_nvrtc_is_found_wherever_packages_are_installed(tmp_path, monkeypatch):
     monkeypatch.setenv("LD_LIBRARY_PATH", "/before")
     first, *others = _programs.environment()["LD_LIBRARY_PATH"].split(":")
     assert first == "/before" and str(folder) in others
+
+
+def test_what_is_missing_is_told_by_the_errors_type(own, tmp_path, monkeypatch):
+    """A device, a server that ended, and a server that cannot start; to who catches Unavailable it is that, still."""
+    shared = _server.shared()
+    with pytest.raises(stitch.DeviceUnavailable, match="one emulated device"):
+        shared.plan(stitch.fragment(row_sums()), "emulated", 7, 10_000, True, "")
+    with pytest.raises(stitch.DeviceUnavailable, match="one emulated device"):
+        shared.make_program(stitch.fragment(row_sums()), 10_000, True, "", "emulated", 7, "")
+    monkeypatch.setenv("STITCH_START", "0")
+    end(own)
+    with pytest.raises(stitch.DeviceUnavailable, match="one emulated device"):
+        shared.plan(stitch.fragment(row_sums()), "emulated", 7, 10_000, True, "")
+    with pytest.raises(stitch.ServerUnavailable, match="no stitchd at"):
+        shared.plan(stitch.fragment(row_sums()), "emulated", 0, 10_000, True, "")
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "stitchd").symlink_to(tmp_path / "nothing")
+    monkeypatch.setenv("STITCH_PROGRAMS", str(programs))
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr(_programs, "__file__", str(tmp_path / "elsewhere.py"))
+    with pytest.raises(stitch.ServerUnavailable, match="none can be started: no program stitchd"):
+        stitch.connect(start=True)
+    assert issubclass(stitch.ServerUnavailable, stitch.Unavailable)
+    assert issubclass(stitch.DeviceUnavailable, stitch.Unavailable)
+
+
+def test_a_server_without_a_compiler_says_so(own, tmp_path, monkeypatch):
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    shutil.copy(_programs.find("stitchd"), programs / "stitchd")  # not what belongs beside it
+    monkeypatch.setenv("STITCH_PROGRAMS", str(programs))
+    with pytest.raises(stitch.ServerUnavailable, match="did not start.*stitch-compiler"):
+        stitch.connect(start=True)

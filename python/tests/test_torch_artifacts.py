@@ -8,7 +8,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from test_torch import EMULATED, Block, fresh  # noqa: E402, F401
+from test_program import of_another_version, with_other_code  # noqa: E402
+from test_torch import EMULATED, Block, fresh, run  # noqa: E402, F401
 
 import stitch.torch  # noqa: E402
 from stitch.torch import _artifacts, _runtime  # noqa: E402
@@ -79,6 +80,47 @@ def test_an_artifact_that_was_tampered_with_is_not_opened(caplog):
             _artifacts._loaded.pop(slot.key, None)
         assert found is None, place
     assert "a saved plan is not used" in caplog.text
+
+
+def in_its_program(change):
+    """What is behind the line that says what it is."""
+
+    def changed(content: bytes) -> bytes:
+        head, _, document = content.partition(b"\n")
+        return head + b"\n" + change(document)
+
+    return changed
+
+
+REFUSED = {
+    "stale": (in_its_program(of_another_version), "program of version 23 of the format; this Stitch reads 1 to 3"),
+    "truncated": (lambda content: content[:-100], "CBOR"),
+    "tampered with": (in_its_program(with_other_code), "is not the hash of its bytes"),
+    "foreign": (in_its_program(lambda document: b"PK\x03\x04, and no program"), "CBOR"),
+    "empty": (lambda content: b"", "does not say what it is"),
+}
+
+
+@pytest.mark.parametrize("served", [False, True], ids=["no server", "a server"])
+@pytest.mark.parametrize("what", REFUSED)
+def test_a_saved_plan_that_must_not_run_is_refused_with_the_reason(what, served, tmp_path, monkeypatch, caplog):
+    """PyTorch runs where no server answers; the server's plan where one does."""
+    change, said = REFUSED[what]
+    x = torch.randn(6)
+    torch.testing.assert_close(run(lambda x: (x * 1.255).exp(), x), (x * 1.255).exp())
+    (slot,) = [slot for slot in _runtime._slots.values() if slot.plan and "1.255" in slot._wanted[0]]
+    monkeypatch.setattr(_artifacts, "_loaded", {slot.key: change(slot.content)})
+    monkeypatch.setattr(_runtime, "_slots", {})
+    monkeypatch.setattr(_runtime, "_dead", {})
+    options = EMULATED if served else {**EMULATED, "server": f"unix://{tmp_path}/nobody.sock"}
+    torch._dynamo.reset()
+    stitch.torch.reset()
+    torch.testing.assert_close(run(lambda x: (x * 1.255).exp(), x, options=options), (x * 1.255).exp())
+    report = stitch.torch.report()
+    assert (report["kernel_calls"], report["eager_calls"]) == ((1, 0) if served else (0, 1))
+    (refused,) = report["refused"]
+    assert said in refused["message"] and refused["message"] in caplog.text
+    assert [entry["kind"] for entry in report["failed"]] == ([] if served else ["unavailable"])
 
 
 TAMPERED = f"""

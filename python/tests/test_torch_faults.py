@@ -1,5 +1,6 @@
 """What goes wrong around the back end must not break the program that it is in."""
 
+import ctypes
 import logging
 import os
 import signal
@@ -102,6 +103,92 @@ def test_damaged_code_of_one_piece_is_no_dead_server(own, caplog):  # noqa: F811
     torch.testing.assert_close(run(lambda x: (x * 31.5).cos(), x, options=again), (x * 31.5).cos())
     report = stitch.torch.report()
     assert report["kernel_calls"] == 2, report["failed"]
+
+
+def test_a_server_that_was_killed_costs_one_warning_with_its_reason(own, monkeypatch, caplog):  # noqa: F811
+    monkeypatch.setenv("STITCH_START", "0")
+    monkeypatch.setattr(_runtime, "_dead", {})
+    stitch.connect(start=True)
+    x = torch.randn(4)
+    torch.testing.assert_close(run(lambda x: x * 33.5, x), x * 33.5)
+    end(own)
+    with caplog.at_level(logging.WARNING, "stitch.torch"):
+        for scale in (34.5, 35.5):
+            torch._dynamo.reset()
+            torch.testing.assert_close(run(lambda x: x * scale, x), x * scale)
+    (said,) = said_of(caplog)
+    assert "no stitchd at" in said and "PyTorch runs these operators instead" in said
+    assert _runtime.is_dead(None)
+    report = stitch.torch.report()
+    assert (report["kernel_calls"], report["eager_calls"]) == (1, 2)
+    assert [(entry["kind"], entry["count"]) for entry in report["failed"]] == [("unavailable", 2)]
+
+
+def there_is_a_driver() -> bool:
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    ("place", "why"),
+    [
+        pytest.param(("cuda", 0), "no CUDA driver", marks=pytest.mark.skipif(there_is_a_driver(), reason="a driver")),
+        (("emulated", 7), "one emulated device"),
+    ],
+    ids=["driver", "device"],
+)
+def test_a_device_that_is_not_there_is_no_dead_server(place, why, monkeypatch, caplog):
+    """Its pieces alone stay PyTorch's; what is asked for on another device is served as ever."""
+    x = torch.randn(4)
+    with caplog.at_level(logging.WARNING, "stitch.torch"):
+        with monkeypatch.context() as elsewhere:
+            elsewhere.setattr(_runtime, "_place", lambda device: place)
+            for scale in (36.5, 37.5):
+                torch._dynamo.reset()
+                torch.testing.assert_close(run(lambda x: x * scale, x), x * scale)
+        assert not _runtime.is_dead(None)
+        torch._dynamo.reset()
+        torch.testing.assert_close(run(lambda x: x * 38.5, x), x * 38.5)
+    (said,) = said_of(caplog)
+    assert why in said and "PyTorch runs these operators instead" in said
+    report = stitch.torch.report()
+    assert (report["kernel_calls"], report["eager_calls"]) == (1, 2)
+    assert [(entry["kind"], entry["count"]) for entry in report["failed"]] == [("device: emulated", 2)]
+
+
+def test_what_a_living_server_lacks_is_no_dead_server(monkeypatch, caplog):
+    """A server that is about to end, say: it answers, and what it can it does."""
+    x = torch.randn(4)
+    ask = stitch._server.Shared.plan
+
+    def lacks(*arguments, **settings):
+        raise stitch.Unavailable("the server is shutting down")
+
+    monkeypatch.setattr(stitch._server.Shared, "plan", lacks)
+    with caplog.at_level(logging.WARNING, "stitch.torch"):
+        torch.testing.assert_close(run(lambda x: x * 39.5, x), x * 39.5)
+        monkeypatch.setattr(stitch._server.Shared, "plan", ask)
+        torch._dynamo.reset()
+        torch.testing.assert_close(run(lambda x: x * 40.5, x), x * 40.5)
+    (said,) = said_of(caplog)
+    assert "the server is shutting down" in said
+    report = stitch.torch.report()
+    assert report["kernel_calls"] == 1 and [entry["kind"] for entry in report["failed"]] == ["plan: unavailable"]
+
+
+def test_what_is_asked_for_meanwhile_keeps_no_server_dead(tmp_path):
+    server = f"unix://{tmp_path}/nobody.sock"
+    since = []
+    for scale in (41.5, 42.5):
+        x = torch.randn(4)
+        torch._dynamo.reset()
+        torch.testing.assert_close(run(lambda x: x * scale, x, options={**EMULATED, "server": server}), x * scale)
+        since.append(_runtime._dead[server])
+    assert since[0] == since[1]
+    assert stitch.torch.report()["failed"][0]["count"] == 2
 
 
 @pytest.mark.parametrize("fault", [TypeError("no DLPack"), MemoryError("no room"), stitch.KernelError("a fault")])
@@ -262,6 +349,45 @@ def test_nothing_is_said_when_a_program_ends(tmp_path):
     )
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "") and "leaked" not in done.stderr, done.stderr
+
+
+STOPPED = """
+import os, signal, sys, threading
+sys.path.insert(0, sys.argv[1])
+import torch, stitch, stitch.torch
+from daemons import servers
+
+def stop():
+    for server in servers(os.environ["XDG_RUNTIME_DIR"]):
+        os.kill(server, signal.SIGSTOP)
+
+stitch.connect()
+if sys.argv[2] == "when it is first asked":
+    stop()
+for scale in (1.5, 2.5, 3.5, 4.5, 5.5):
+    torch._dynamo.reset()
+    x = torch.randn(4)
+    run = torch.compile(lambda x: (x * scale).sin(), backend="stitch", options={"device": "emulated"})
+    torch.testing.assert_close(run(x), (x * scale).sin())
+    if sys.argv[2] == "later" and scale == 1.5:
+        assert stitch.torch.wait(120)
+        stop()
+# Several plans are asked for, some of which nobody has begun to fetch.
+assert sum(thread.name.startswith("stitch-fetch") for thread in threading.enumerate()) == 2
+print(stitch.torch.report()["eager_calls"])
+"""
+
+
+@pytest.mark.parametrize("when", ["when it is first asked", "later"])
+def test_a_program_ends_although_its_server_does_not_answer(when, own, tmp_path):  # noqa: F811
+    """A server that was stopped, say, is there and says nothing: what is asked of it is answered after minutes of
+    timeouts, for which nobody waits at the end; nor is anything said then."""
+    script = tmp_path / "program.py"
+    script.write_text(STOPPED)
+    command = [sys.executable, script, os.path.dirname(__file__), when]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) >= 4 and "stitch" not in done.stderr, done.stderr
 
 
 def test_pytorchs_traces_and_logs_have_our_plans(tmp_path):

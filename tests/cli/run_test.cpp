@@ -199,6 +199,38 @@ TEST_F(RunEmulated, TakesFilesAndAProgramRunsAgainWithoutAModel) {
   EXPECT_THAT(tampered.err, HasSubstr("is not that of the program's contents"));
 }
 
+/// Of another format, cut off, or made for another GPU than the one that is there.
+TEST_F(RunEmulated, AProgramThatMustNotRunSaysWhy) {
+  const std::string program = folder.at("tanh.stitch");
+  const std::string tanh = folder.write("tanh.hlo.txt", R"(HloModule tanh
+ENTRY main { x = f32[24,64] parameter(0)
+  ROOT y = f32[24,64] tanh(x) }
+)");
+  ASSERT_EQ(stitch({"run", tanh, "--target", "h100", "--cache", cache, "--program", program}).code, 0);
+  const std::string bytes = read_file(program);
+  std::string stale = bytes;
+  const std::size_t version = stale.rfind("gversion\x03");
+  ASSERT_NE(version, std::string::npos);
+  stale[version + 8] = '\x17';
+  struct Row {
+    std::string contents;
+    const char* reason;
+  };
+  for (const Row& row : {Row{stale, "a program of version 23 of the format; this Stitch reads 1 to 3: make it again"},
+                         Row{bytes.substr(0, bytes.size() / 2), "CBOR"}, Row{"", "the file is empty"}}) {
+    const Outcome refused = stitch({"run", folder.write("wrong.stitch", row.contents)});
+    EXPECT_EQ(refused.code, 3) << refused.err;
+    EXPECT_THAT(refused.err, HasSubstr(row.reason));
+    EXPECT_THAT(refused.err, HasSubstr("wrong.stitch"));
+  }
+  EXPECT_EQ(stitch_on_a_gpu({"run", program, "--device", "gpu:0"}, "h100").code, 0);
+  for (const auto& [gpu, own] : {std::pair("t4", "sm_75"), std::pair("l4", "sm_89"), std::pair("b200", "sm_100")}) {
+    const Outcome refused = stitch_on_a_gpu({"run", program, "--device", "gpu:0"}, gpu);
+    EXPECT_NE(refused.code, 0) << gpu;
+    EXPECT_THAT(refused.err, HasSubstr(std::string("was compiled for sm_90a, this GPU is ") + own));
+  }
+}
+
 TEST_F(RunEmulated, ALockIsKeptTo) {
   const std::string lock = folder.at("stitch.lock"), again = folder.at("again.lock");
   ASSERT_EQ(stitch({"run", model, "--cache", cache, "--write-lock", lock}).code, 0);

@@ -2,9 +2,11 @@
 // and from what Stitch itself writes.
 #include <cstdio>
 #include <filesystem>
+#include <sstream>
 #include <string>
 #include <string_view>
 
+#include "api/package_document.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "db/sqlite.h"
@@ -22,6 +24,12 @@ namespace fs = std::filesystem;
 
 /// Longer inputs make a fuzzer slow and find nothing more.
 constexpr std::uintmax_t longest_seed = 96 << 10;
+
+std::string contents_of(const fs::path& path) {
+  Result<std::string> bytes = RealFileSystem().read(path);
+  if (!bytes) throw std::runtime_error(bytes.error().message);
+  return *std::move(bytes);
+}
 
 class SeedFolder {
  public:
@@ -74,6 +82,43 @@ void write_plans(const fs::path& out) {
     options.function = 2;
     seeds.add("random_" + std::to_string(seed),
               graph::encode(graph::testing::random_graph(options), graph::Encoding::json));
+  }
+}
+
+/// Every line of a file: a document of PyTorch's.
+void write_aten(const fs::path& documents, const fs::path& out) {
+  const SeedFolder seeds(out / "aten");
+  std::istringstream lines(contents_of(documents));
+  int number = 0;
+  for (std::string line; std::getline(lines, line);) seeds.add(fmt::format("graph_{:02}", ++number), line);
+}
+
+/// A package has cubins, which these programs have not: bytes that stand for them, since nothing here loads any.
+void give_cubins(api::Program& program) {
+  for (api::ProgramFragment& fragment : program.fragments) {
+    if (!fragment.plan) continue;
+    for (api::KernelLaunch& launch : fragment.plan->launches) {
+      const std::string bytes = "cubin of " + launch.name;
+      launch.cubin = sha256(bytes);
+      program.artifacts.push_back({launch.cubin, bytes});
+    }
+  }
+}
+
+void write_programs(const fs::path& programs, const fs::path& out) {
+  const SeedFolder seeds(out / "program"), packages(out / "package");
+  for (const char* name : {"mlp", "control"}) {
+    const std::string bytes = contents_of(programs / (std::string(name) + ".stitch"));
+    Result<api::Program> program = api::decode_program(bytes, graph::Encoding::cbor);
+    if (!program) throw std::runtime_error(program.error().within(name).message);
+    seeds.add(std::string(name) + "_cbor", bytes);
+    seeds.add(std::string(name) + "_json", api::encode_program(*program, graph::Encoding::json));
+    give_cubins(*program);
+    api::Package package{program->model, program->source, {*program}};
+    program->target.device = "l4";
+    program->target.architecture = "sm_89";
+    package.programs.push_back(*program);
+    packages.add(name, api::encode_package(package));
   }
 }
 
@@ -137,10 +182,7 @@ void write_database(const fs::path& out) {
     const auto store = db::samples::opened(path, clock);
     for (const int number : {1, 2}) db::samples::put(*store, number);
   }
-  const RealFileSystem files;
-  const Result<std::string> bytes = files.read(path);
-  if (!bytes) throw std::runtime_error(bytes.error().message);
-  seeds.add("two_plans", *bytes);
+  seeds.add("two_plans", contents_of(path));
 }
 
 std::string post(std::string_view target, std::string_view type, std::string_view body) {
@@ -179,6 +221,8 @@ void write_seeds(const fs::path& repository, const fs::path& out) {
   SeedFolder(out / "hlo").copy_all(tests / "data" / "hlo", ".hlo.txt");
   SeedFolder(out / "onnx").copy_all(tests / "data" / "onnx", ".onnx");
   SeedFolder(out / "ptx").copy_all(tests / "data" / "emulator", ".ptx");
+  write_aten(tests / "data" / "aten" / "documents.txt", out);
+  write_programs(tests / "data" / "programs", out);
   write_messages(out);
   write_database(out);
   write_requests(out);

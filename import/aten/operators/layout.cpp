@@ -55,6 +55,7 @@ Value replaced(Builder& b, Value x, Value piece, const Range& range) {
 /// `x` with the elements of `piece` in place of every step-th of a range: these are spread to where they belong, and
 /// taken where one is.
 Value interleaved(Builder& b, Value x, Value piece, const Range& range) {
+  if (b.failed()) return x;
   const std::int64_t rank = std::ssize(b.dims(x)), d = range.dimension;
   const std::int64_t count = b.dims(piece)[d];
   if (count == 0) return x;

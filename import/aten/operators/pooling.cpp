@@ -14,6 +14,8 @@ namespace {
 
 /// Positions in a window that are written out one after the other, at most.
 constexpr std::int64_t most_positions = 64;
+/// Sizes and steps beyond this fit no tensor, and what is computed with them could overflow.
+constexpr std::int64_t widest_window = std::int64_t{1} << 20;
 
 /// One entry for each of the last dimensions.
 struct Windows {
@@ -43,9 +45,11 @@ std::optional<Windows> windows_of(Call& c, Value x, const Dims& pooled, std::int
   w.padding = entries_of(c, "padding", Dims(count, 0));
   w.dilation = entries_of(c, "dilation", ones);
   w.high = w.padding;
-  const bool positive = std::ranges::min(w.sizes) > 0 && std::ranges::min(w.strides) > 0 &&
-                        std::ranges::min(w.dilation) > 0 && std::ranges::min(w.padding) >= 0;
-  if (c.rank(x) < count || std::ssize(pooled) != c.rank(x) || !positive)
+  const auto within = [](const Dims& entries, std::int64_t least) {
+    return std::ranges::min(entries) >= least && std::ranges::max(entries) <= widest_window;
+  };
+  const bool sound = within(w.sizes, 1) && within(w.strides, 1) && within(w.dilation, 1) && within(w.padding, 0);
+  if (c.rank(x) < count || std::ssize(pooled) != c.rank(x) || !sound)
     c.unsupported(fmt::format("no windows over {} dimensions", count));
   if (c.b.failed()) return std::nullopt;
   for (std::int64_t d = 0; d < count && c.flag("ceil_mode", false); ++d) {

@@ -170,6 +170,7 @@ Values kth_value(Call& c) {
   Values both = in_order(c, c.tensor("self"), false, -1);
   if (both.size() < 2) return both;
   const Dims& dims = c.b.dims(both[0]);
+  if (c.b.failed()) return both;
   const std::int64_t k = c.integer("k", 1), length = dims[c.dimension("dim", std::ssize(dims), -1)];
   if (k < 1 || k > length) return c.unsupported(fmt::format("the {}th of {} elements", k, length));
   return at_rank(c, both, k - 1);
@@ -183,6 +184,7 @@ Values median(Call& c) {
   Values both = in_order(c, x, false, -1);
   if (both.size() < 2) return both;
   const Dims& dims = b.dims(both[0]);
+  if (b.failed()) return both;
   const std::int64_t length = dims[c.dimension("dim", std::ssize(dims), -1)];
   if (length < 1) return c.unsupported("the median of no elements");
   Values middle = at_rank(c, both, (length - 1) / 2);

@@ -102,7 +102,7 @@ def translated(reading: bool = False):
     except OnnxError:
         raise
     except errors.Error as error:
-        kind = _RUN.get(type(error), Fail)
+        kind = next((ours for of, ours in _RUN.items() if isinstance(error, of)), Fail)
         if reading and kind is InvalidArgument:
             kind = InvalidGraph
         raise kind(str(error)) from error

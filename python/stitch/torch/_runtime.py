@@ -1,6 +1,6 @@
 """Plans behind a graph's pieces: fetched aside, run when they are there."""
 
-import concurrent.futures
+import atexit
 import ctypes
 import dataclasses
 import hashlib
@@ -13,7 +13,7 @@ import weakref
 import torch
 
 from .. import _native, _server, _trace, _tuning, errors
-from . import _artifacts, _buckets, _document, _inductor, _locks, _memory, _partition, _report, _rows, _shapes
+from . import _artifacts, _buckets, _document, _fetchers, _inductor, _locks, _memory, _partition, _report, _rows, _shapes
 
 _FETCH_MS = 60_000
 _ATTEMPTS = 10
@@ -28,12 +28,13 @@ _answered: set = set()
 def _begin() -> None:
     """What a process has of its own: a child has neither its parent's threads nor the locks that they held."""
     global _pool, _lock, _unfinished
-    _pool = concurrent.futures.ThreadPoolExecutor(max_workers=2, thread_name_prefix="stitch-fetch")
+    _pool = _fetchers.Fetchers(2)
     _lock = threading.Lock()
     _unfinished = weakref.WeakSet()
 
 
 _begin()
+atexit.register(lambda: _pool.end())
 
 
 class Slot:
@@ -99,20 +100,28 @@ class Slot:
             self.plan = plan
             info = plan.info
             _trace.event("ready", plan=info["id"], label=info["label"], source="saved" if saved else "server")
-        except errors.Unavailable as error:
-            self.refusal = error
-            _dead[settings.server] = time.monotonic()
-            _report.failed("unavailable", str(error))
-        except _locks.Differs as error:
-            self.refusal = error
-            _report.failed(f"lock: {self.key}", str(error))
-        except errors.Error as error:
-            self.refusal = error
-            _report.failed(f"plan: {error.kind}", f"no plan: {error}")
-        except Exception as error:  # a fault of ours must not end the pool's thread unheard
-            _report.failed("plan: internal", f"no plan: {type(error).__name__}: {error}")
+        except Exception as error:  # a fault of ours must not end the thread unheard either
+            if not _native.calls_ended():  # by the program's end, which is nobody's fault
+                self._note(error, settings)
         finally:
             self.done.set()
+
+    def _note(self, error: Exception, settings) -> None:
+        """Why there is no plan, for the report."""
+        if isinstance(error, (errors.Unavailable, _locks.Differs)):
+            self.refusal = error
+        if isinstance(error, errors.ServerUnavailable):
+            if not is_dead(settings.server):  # what failed for that alone is no news
+                _dead[settings.server] = time.monotonic()
+            _report.failed("unavailable", str(error))
+        elif isinstance(error, errors.DeviceUnavailable):
+            _report.failed(f"device: {self.target}", f"no plan: {error}")
+        elif isinstance(error, _locks.Differs):
+            _report.failed(f"lock: {self.key}", str(error))
+        elif isinstance(error, errors.Error):
+            _report.failed(f"plan: {error.kind}", f"no plan: {error}")
+        else:
+            _report.failed("plan: internal", f"no plan: {type(error).__name__}: {error}")
 
     def record(self) -> None:
         """Gives the plan to PyTorch's cache of artifacts, once; from a thread that may use that."""
@@ -174,7 +183,7 @@ def answers(server: str | None) -> bool:
 
 def _fetch(document: str, settings, place: tuple, constraints: str, products: str = "", plan_id: str = ""):
     if is_dead(settings.server):
-        raise errors.Unavailable("the server did not answer a moment ago")
+        raise errors.ServerUnavailable("the server did not answer a moment ago")
     with _trace.phase("import"):
         fragment = _native.read_aten(document)
     client = _server.shared(settings.server)
@@ -191,6 +200,8 @@ def _fetch(document: str, settings, place: tuple, constraints: str, products: st
         except errors.Timeout:
             if attempt + 1 == _ATTEMPTS:
                 raise
+            # It has no plan yet, or nobody is there who could say so.
+            _server.connect(settings.server, start=False, timeout_seconds=_PROBE_SECONDS)
     if asks:
         _tuning.begin(client, fragment, constraints, settings.tuned, settings.budget_seconds)
     if settings.tuned != "none":
