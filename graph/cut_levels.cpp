@@ -13,10 +13,16 @@ namespace {
 constexpr std::int64_t recompute_ratio = 4;
 constexpr std::size_t recompute_leaves = 12;
 
+/// Updates of what a loop carries, or of what is given away, are left to fragments, which do them in place.
+bool calls_may_update(const CutOptions& options) { return !options.carried && options.donations.empty(); }
+
 }  // namespace
 
 CutLevels::CutLevels(const Graph& graph, const CutOptions& options)
-    : graph_(graph), options_(options), uses_(users(graph)), calls_(find_library_calls(graph, options.library)) {
+    : graph_(graph),
+      options_(options),
+      uses_(users(graph)),
+      calls_(find_library_calls(graph, options.library, calls_may_update(options))) {
   mark_boundaries();
   if (options_.whole_loop) find_whole_loops();
   find_levels();

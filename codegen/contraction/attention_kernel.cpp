@@ -88,6 +88,40 @@ class AttentionPrinter {
     print_operand(out_, "Value", p_.product.right, p_.width(), p_.keys(),
                   {product.block_columns, s_.block_keys, s_.value_copy, true, warpgroup(),
                    p_.width() == product.block_columns, whole_copies()});
+    if (p_.updated_keys) print_new(true, *p_.updated_keys);
+    if (p_.updated_values) print_new(false, *p_.updated_values);
+  }
+
+  /// Where what is new of keys or values lies.
+  void print_new(bool keys, const kernel::UpdatedOperand& updated) {
+    print_operand(out_, keys ? "NewKey" : "NewValue", updated.update, keys ? updated.keys : p_.width(),
+                  keys ? p_.depth() : updated.keys, {1, 1, graph::byte_size(updated.update.dtype)});
+  }
+
+  /// Where new keys begin, and where the whole is stored: by the blocks of a batch's first rows.
+  void print_update(bool keys, const std::optional<kernel::UpdatedOperand>& updated) {
+    if (!updated) return;
+    const std::string_view name = keys ? "key" : "value", type = keys ? "Key" : "Value";
+    out_.line("const New{0} new_{1}s = {{in{2} + New{0}::of_batch(batch)}};", type, name, updated->update.parameter);
+    if (updated->start < 0) {
+      out_.line("constexpr int first_new_{} = {};", name, updated->first);
+    } else {
+      out_.line("const int first_new_{} = first_new(in{}[0], {});", name, updated->start, p_.keys() - updated->keys);
+    }
+    std::string kept = "nullptr";
+    if (updated->result >= 0) kept = fmt::format("out{} + {}::of_batch(batch)", updated->result, type);
+    if (updated->result >= 0 && shape_.row_tiles > 1) kept = "row_tile == 0 ? " + kept + " : nullptr";
+    out_.line("{}* const kept_{}s = {};", storage_type(updated->update.dtype), name, kept);
+  }
+
+  void print_tile_update(const TileNest& nest, bool keys, const std::optional<kernel::UpdatedOperand>& updated,
+                         const pipeline::TileAccess& tile) {
+    if (!updated) return;
+    const std::string_view name = keys ? "key" : "value";
+    const std::string first = fmt::format("first_key + ({}) * {}", text_of(nest, tile.tile), s_.block_keys);
+    out_.line("update_tile<{}Tile, {}, {}, {}, {}>({}, {}s, new_{}s, first_new_{}, kept_{}s, {}, {});",
+              keys ? "Key" : "Value", shape_.threads, updated->keys, keys, updated->result >= 0, tile_text(nest, tile),
+              name, name, name, name, keys ? first : "0", keys ? "0" : first);
   }
 
   void print_cores() {
@@ -124,6 +158,11 @@ class AttentionPrinter {
     std::set<int> read = score.parameters;
     read.insert(epilogue.parameters.begin(), epilogue.parameters.end());
     read.insert({p_.scores.left.parameter, p_.scores.right.parameter, p_.product.right.parameter});
+    for (const auto* updated : {&p_.updated_keys, &p_.updated_values}) {
+      if (!*updated) continue;
+      read.insert((*updated)->update.parameter);
+      if ((*updated)->start >= 0) read.insert((*updated)->start);
+    }
     arguments_.add_tensors(*p_.graph, read);
     if (s_.split == 1) return;
     kernel_.scratch = {{shape_.part_bytes, false}, {4 * shape_.tiles, true}};
@@ -146,6 +185,8 @@ class AttentionPrinter {
     out_.line("const Query queries = {{in{} + Query::of_batch(batch)}};", p_.scores.left.parameter);
     out_.line("const Key keys = {{in{} + Key::of_batch(batch)}};", p_.scores.right.parameter);
     out_.line("const Value values = {{in{} + Value::of_batch(batch)}};", p_.product.right.parameter);
+    print_update(true, p_.updated_keys);
+    print_update(false, p_.updated_values);
     out_.line("const Score score{{{}}};", score.members);
     out_.line("unsigned char* const query_tile = shared;");
     out_.line("unsigned char* const key_tiles = query_tile + QueryTile::bytes;");
@@ -246,6 +287,8 @@ class AttentionPrinter {
     const int depth_steps = kernel::shape_of(p_.scores, shape_.scores).depth_steps;
     const int key_steps = kernel::shape_of(p_.product, shape_.product).depth_steps;
     const std::string tile = text_of(nest, s.reads[0].tile);
+    print_tile_update(nest, true, p_.updated_keys, s.reads[0]);
+    print_tile_update(nest, false, p_.updated_values, s.reads[1]);
     out_.line("attend<Rows, Keys, Logits, {}, {}, Weights>(product, rows, score, query_tile, {}, {}, weights, {},",
               depth_steps, key_steps, tile_text(nest, s.reads[0]), tile_text(nest, s.reads[1]), seen_text(tile));
     out_.line("    batch, block_row + warp_row, warp_row, first_key + {} * {});", tile, s_.block_keys);

@@ -243,6 +243,68 @@ __device__ __forceinline__ void multiply_tiles(Scores& scores, const unsigned ch
   }
 }
 
+// Where an update begins whose first place is an integer from memory, so that all of it is within.
+template <class T>
+__device__ __forceinline__ int first_new(T from, int last) {
+  return from < T(0) ? 0 : from > T(last) ? last : static_cast<int>(from);
+}
+
+template <int bytes>
+struct CopyRun {
+  using type = uint4;
+};
+template <>
+struct CopyRun<8> {
+  using type = uint2;
+};
+template <>
+struct CopyRun<4> {
+  using type = u32;
+};
+template <>
+struct CopyRun<2> {
+  using type = u16;
+};
+template <>
+struct CopyRun<1> {
+  using type = u8;
+};
+
+// A tile of keys or values of which `count` keys from `begin` on are new: takes those over that it has, and stores all
+// of the tile where `kept` is, by the runs that this thread's copies brought; `keys_free`: keys are the free dimension.
+// The others may read the tile once they know that this is done.
+template <class Tile, int threads, int count, bool keys_free, bool keeps, class Operand, class Update>
+__device__ __forceinline__ void update_tile(unsigned char* tile, const Operand& operand, const Update& update,
+                                            int begin, typename Tile::type* kept, int first_row, int first_k) {
+  using T = typename Tile::type;
+  using Run = typename CopyRun<Tile::copy_bytes>::type;
+  constexpr int run = Tile::copy_bytes / static_cast<int>(sizeof(T));
+  constexpr int runs = Tile::line_elements / run, total = Tile::lines * runs;
+  const int first_key = keys_free ? first_row : first_k;
+  constexpr int keys = Tile::along_depth == keys_free ? Tile::lines : Tile::line_elements;
+  const bool has_new = first_key < begin + count && begin < first_key + keys;
+  if (keeps || has_new) {
+#pragma unroll 4
+    for (int i = static_cast<int>(threadIdx.x); i < total; i += threads) {
+      const int line = i / runs, element = i % runs * run;
+      const int row = first_row + (Tile::along_depth ? line : element);
+      const int k = first_k + (Tile::along_depth ? element : line);
+      if (!(Operand::whole_rows || row < operand.rows) || !(Operand::whole_depth || k < operand.depth)) continue;
+      Run* const place = reinterpret_cast<Run*>(tile + Tile::place(line, element));
+      const int key = (keys_free ? row : k) - begin;
+      Run elements;
+      if (has_new && key >= 0 && key < count) {
+        elements = *reinterpret_cast<const Run*>(update.data + (keys_free ? update.at(key, k) : update.at(row, key)));
+        *place = elements;
+      } else if (keeps) {
+        elements = *place;
+      }
+      if (keeps && kept != nullptr) *reinterpret_cast<Run*>(kept + operand.at(row, k)) = elements;
+    }
+  }
+  if (has_new) __syncthreads();
+}
+
 // One tile of keys and values. `row`: the warp's first one, `warp_row`: where that lies in the tile of queries.
 template <class Rows, class Keys, class Logits, int depth_steps, int key_steps, class Weights, class Scores,
           bool with_statistics, class Product, class Score>

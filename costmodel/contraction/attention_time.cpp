@@ -107,7 +107,7 @@ class AttentionPricing {
     };
     const double rows = p_.rows(), keys = p_.keys(), walked = time.turns * s_.split * s_.block_keys;
     const double queries = bytes(p_.scores.left, rows, p_.depth());
-    const double others = epilogue_reads(p_.scores) + epilogue_reads(p_.product);
+    const double others = epilogue_reads(p_.scores) + epilogue_reads(p_.product) + update_bytes();
     const double once = bytes(p_.scores.right, keys, p_.depth()) + bytes(p_.product.right, keys, p_.width());
     // Blocks of a batch run together and walk the same keys; those of the next round find them in L2, if it holds them.
     const double of_batch = once / std::max(1.0, different_batches(p_.scores.right));
@@ -117,7 +117,7 @@ class AttentionPricing {
         of_batch * batches_at_once <= kept ? 1 : std::max(1.0, shape_.row_tiles / (busy_sms_ * resident_));
     const double of_row = static_cast<double>(p_.width()) * graph::byte_size(p_.product.result.dtype) +
                           static_cast<double>(p_.statistics.size()) * graph::byte_size(graph::DType::f32);
-    const double results = static_cast<double>(p_.batch()) * rows * of_row;
+    const double results = static_cast<double>(p_.batch()) * rows * of_row + stored_operand_bytes();
     const double parts = static_cast<double>(shape_.part_bytes), spilled = std::max(0.0, parts - kept);
     const double reads = queries + others + once * again;
     time.dram_bytes = reads + results + 2 * spilled;
@@ -134,6 +134,21 @@ class AttentionPricing {
     time.l2 = time.l2_bytes / std::min(tile_bandwidth(d_), busy_sms_ * c_.alone_bytes_per_clock * d_.clock_hz) * 1e6;
   }
 
+  /// Of keys and values that are results, too, and of what is new of them.
+  [[nodiscard]] double stored_operand_bytes() const {
+    return static_cast<double>(p_.stored_operands()) * graph::byte_size(p_.scores.right.dtype);
+  }
+  [[nodiscard]] double update_bytes() const {
+    double bytes = 0;
+    if (p_.updated_keys) bytes += static_cast<double>(p_.updated_keys->keys * p_.depth());
+    if (p_.updated_values) bytes += static_cast<double>(p_.updated_values->keys * p_.width());
+    return bytes * static_cast<double>(p_.batch()) * graph::byte_size(p_.scores.right.dtype);
+  }
+
+  [[nodiscard]] static bool is_update(const std::optional<kernel::UpdatedOperand>& updated, int parameter) {
+    return updated && updated->update.parameter == parameter;
+  }
+
   /// Bytes that the logits' functions read for each score.
   [[nodiscard]] double mask_bytes_of_score() const {
     double bytes = 0;
@@ -141,7 +156,8 @@ class AttentionPricing {
     for (std::size_t p = 0; p < graph.parameters().size(); ++p) {
       const int number = static_cast<int>(p);
       const bool operand = number == p_.scores.left.parameter || number == p_.scores.right.parameter ||
-                           number == p_.product.right.parameter;
+                           number == p_.product.right.parameter || is_update(p_.updated_keys, number) ||
+                           is_update(p_.updated_values, number);
       const graph::TensorType& type = graph.node(graph.parameters()[p]).type();
       if (!operand && type.elements() >= p_.keys()) bytes += graph::byte_size(type.dtype);
     }
@@ -176,7 +192,10 @@ class AttentionPricing {
   }
   [[nodiscard]] double copies() const {
     const auto of = [&](double bytes, int copy) { return bytes / copy / shape_.threads * copy_instructions; };
-    return of(shape_.key_bytes, s_.key_copy) + of(shape_.value_bytes, s_.value_copy);
+    // What is stored is read of shared memory and asked for its place once more.
+    const auto times = [](const auto& updated) { return updated && updated->result >= 0 ? 2.0 : 1.0; };
+    return times(p_.updated_keys) * of(shape_.key_bytes, s_.key_copy) +
+           times(p_.updated_values) * of(shape_.value_bytes, s_.value_copy);
   }
   [[nodiscard]] double issue_cycles() const {
     return shape_.warps *
@@ -279,7 +298,14 @@ double unfused_attention_us(const AttentionProblem& problem, const DeviceSpec& d
   const double kept = constants.l2_kept * static_cast<double>(device.l2_bytes);
   const double rate = bytes <= kept ? device.l2_bandwidth : device.copy_bandwidth();
   const double softmax = constants.launch * device.launch_us + bytes / rate * 1e6;
-  return library_us(problem.scores, device, constants) + softmax + library_us(problem.product, device, constants);
+  double updates = 0;
+  for (const auto* updated : {&problem.updated_keys, &problem.updated_values}) {
+    if (!*updated) continue;
+    const double whole = static_cast<double>((*updated)->elements) * graph::byte_size((*updated)->update.dtype);
+    updates += constants.launch * device.launch_us + 2 * whole / device.copy_bandwidth() * 1e6;
+  }
+  return library_us(problem.scores, device, constants) + softmax + library_us(problem.product, device, constants) +
+         updates;
 }
 
 }  // namespace stitch::costmodel

@@ -33,8 +33,10 @@ bool replaces_nan(const Graph& graph, const Node& node) {
 
 class Joiner {
  public:
-  Joiner(const Graph& graph, std::vector<LibraryCall> calls, const std::function<bool(const Graph&)>& wanted)
+  Joiner(const Graph& graph, std::vector<LibraryCall> calls, const std::function<bool(const Graph&)>& wanted,
+         bool updates)
       : graph_(graph),
+        updates_(updates),
         calls_(std::move(calls)),
         values_(graph, calls_),
         wanted_(wanted),
@@ -51,6 +53,9 @@ class Joiner {
       std::optional<LibraryCall> one = joined_call(*found, call);
       if (!one) continue;
       gone.insert({found->scores, found->product});
+      for (const NodeId id : one->epilogue) {
+        if (graph_.node(id).op == Op::dynamic_update_slice) updated_.insert(id);
+      }
       joined.push_back(*std::move(one));
     }
     std::erase_if(calls_, [&](const LibraryCall& call) { return gone.contains(call.root); });
@@ -66,14 +71,70 @@ class Joiner {
     std::set<NodeId> inside(call->epilogue.begin(), call->epilogue.end());
     inside.insert(call->root);
     if (is_needed_outside(inside, call->result.node, uses_, results_)) return std::nullopt;
-    for (const Value operand : call->operands) {
-      if (!nodes_between(graph_, call->root, operand.node).empty()) return std::nullopt;  // it would wait for itself
+    if (std::optional<LibraryCall> more = with_updates(*call, inside); more && is_one(*more)) return more;
+    return is_one(*call) ? std::move(call) : std::nullopt;
+  }
+
+  [[nodiscard]] bool is_one(const LibraryCall& call) const {
+    for (const Value operand : call.operands) {
+      for (const NodeId id : call.epilogue) {
+        // It would wait for itself.
+        if (!nodes_between(graph_, id, operand.node).empty()) return false;
+      }
+      if (!nodes_between(graph_, call.root, operand.node).empty()) return false;
     }
-    const Result<Graph> own = own_graph(graph_, *call);
-    return own && wanted_(*own) ? std::move(call) : std::nullopt;
+    const Result<Graph> own = own_graph(graph_, call);
+    return own && wanted_(*own);
+  }
+
+  /// The same call where it updates the keys and values that it reads, which others have of it then. Nothing: none of
+  /// them is an update, or not its own.
+  [[nodiscard]] std::optional<LibraryCall> with_updates(LibraryCall call, const std::set<NodeId>& inside) const {
+    if (!updates_) return std::nullopt;
+    std::vector<NodeId> updates;
+    for (const Value operand : call.operands) {
+      const bool is_update = graph_.node(operand.node).op == Op::dynamic_update_slice;
+      if (is_update && !updated_.contains(operand.node)) updates.push_back(operand.node);
+    }
+    if (updates.empty()) return std::nullopt;
+    for (const NodeId id : updates) {
+      std::erase(call.operands, Value{id, 0});
+      const std::vector<Value> operands = graph_.node(id).operands;
+      for (std::size_t o = 0; o < operands.size(); ++o) {
+        if (fill_bits(graph_, operands[o])) continue;
+        const Value read = o < 2 ? before_reshapes(operands[o]) : operands[o];
+        if (values_.is_within(read)) return std::nullopt;
+        if (std::ranges::count(call.operands, read) == 0) call.operands.push_back(read);
+      }
+      for (Value& viewed : call.viewed) {
+        if (values_.in_memory(viewed).node == id) viewed = before_reshapes(operands[0]);
+      }
+      const auto is_inside = [&](NodeId user) { return inside.contains(user) || leads_inside(user, inside); };
+      if (results_[id] || !std::ranges::all_of(uses_[id], is_inside)) call.further.push_back({id, 0});
+    }
+    call.epilogue.insert(call.epilogue.end(), updates.begin(), updates.end());
+    std::ranges::sort(call.epilogue);
+    call.description += updates.size() == 1 ? ", with an update" : fmt::format(", with {} updates", updates.size());
+    return call;
+  }
+
+  /// Whether a layout is read by the nodes inside alone.
+  [[nodiscard]] bool leads_inside(NodeId id, const std::set<NodeId>& inside) const {
+    const Op op = graph_.node(id).op;
+    const bool moves = op == Op::reshape || op == Op::transpose || op == Op::broadcast;
+    return moves && !results_[id] && std::ranges::all_of(uses_[id], [&](NodeId user) {
+             return inside.contains(user) || leads_inside(user, inside);
+           });
+  }
+
+  [[nodiscard]] Value before_reshapes(Value value) const {
+    while (graph_.node(value.node).op == Op::reshape) value = graph_.node(value.node).operands[0];
+    return value;
   }
 
   const Graph& graph_;
+  const bool updates_;
+  std::set<NodeId> updated_;  ///< updates that a joined call does
   std::vector<LibraryCall> calls_;
   const CallValues values_;
   const std::function<bool(const Graph&)>& wanted_;
@@ -147,8 +208,8 @@ std::optional<Attention> match_attention(const Graph& graph, NodeId product) {
 }
 
 std::vector<LibraryCall> join_attentions(const Graph& graph, std::vector<LibraryCall> calls,
-                                         const std::function<bool(const Graph&)>& wanted) {
-  return Joiner(graph, std::move(calls), wanted).join();
+                                         const std::function<bool(const Graph&)>& wanted, bool updates) {
+  return Joiner(graph, std::move(calls), wanted, updates).join();
 }
 
 }  // namespace stitch::graph

@@ -39,8 +39,10 @@ std::optional<LibraryCall> call_of_attention(const Graph& graph, const Attention
 
 /// Takes the calls of one attention together, as one call whose root is the first dot: where nobody else needs what
 /// lies between, and `wanted` says yes to the call's own graph. Masks that are made of nothing (positions that are
-/// compared) are made within.
+/// compared) are made within. With `updates`, so are keys and values that are a tensor in memory a part of which is
+/// replaced, a cache with what is new: where others need them, too, they are further results of the call, which reads
+/// the tensor, what is new and where it goes.
 std::vector<LibraryCall> join_attentions(const Graph& graph, std::vector<LibraryCall> calls,
-                                         const std::function<bool(const Graph&)>& wanted);
+                                         const std::function<bool(const Graph&)>& wanted, bool updates = true);
 
 }  // namespace stitch::graph

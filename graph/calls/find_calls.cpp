@@ -277,12 +277,12 @@ class CallFinder {
 
 }  // namespace
 
-std::vector<LibraryCall> find_library_calls(const Graph& graph, const LibraryOptions& options) {
+std::vector<LibraryCall> find_library_calls(const Graph& graph, const LibraryOptions& options, bool updates) {
   std::vector<LibraryCall> calls = CallFinder(graph, options).find();
   if (!options.own) return calls;
   const auto wanted = [&](const Graph& attention) { return options.own(attention, true); };
   calls = join_attention_gradients(graph, std::move(calls), wanted);
-  return widen_epilogues(graph, join_attentions(graph, std::move(calls), wanted), options.own);
+  return widen_epilogues(graph, join_attentions(graph, std::move(calls), wanted, updates), options.own);
 }
 
 }  // namespace stitch::graph

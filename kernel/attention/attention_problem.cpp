@@ -17,10 +17,33 @@ using graph::NodeId;
 using graph::StridedView;
 using graph::Value;
 
-/// The part of the graph that leads to `wanted`, with the same parameters and, behind them, `source`, if there is one.
-Result<ContractionProblem> part_of(const Graph& graph, std::optional<Value> source, Value wanted) {
+/// The updates that keys and values are made by, if they are.
+struct Updates {
+  std::optional<NodeId> keys, values;
+};
+Updates updates_of(const Graph& graph, const graph::Attention& attention) {
+  Updates updates;
+  for (const Value operand : graph.node(attention.scores).operands) {
+    if (!updates.keys) updates.keys = update_before(graph, operand);
+  }
+  updates.values = update_before(graph, attention.values);
+  return updates;
+}
+
+/// The parameters, those that are updated as the updates leave them.
+std::vector<Value> sources_of(const Graph& graph, const Updates& updates) {
   std::vector<Value> sources;
   for (const NodeId parameter : graph.parameters()) sources.push_back({parameter, 0});
+  for (const auto& update : {updates.keys, updates.values}) {
+    if (update) sources[updated_parameter_of(graph, *update)] = {*update, 0};
+  }
+  return sources;
+}
+
+/// The part of the graph that leads to `wanted`, with `sources` for its parameters and, behind them, `source`, if there
+/// is one.
+Result<ContractionProblem> part_of(const Graph& graph, std::vector<Value> sources, std::optional<Value> source,
+                                   Value wanted) {
   if (source) sources.push_back(*source);
   STITCH_ASSIGN(Graph part, graph::subgraph(graph, sources, {wanted}));
   return derive_contraction(std::move(part));
@@ -111,6 +134,31 @@ void join_shared_heads(AttentionProblem& problem) {
   problem = std::move(joined);
 }
 
+/// Which of the graph's results an update is, reshaped at most; −1: none.
+int result_of_update(const Graph& graph, NodeId update) {
+  for (int r = 0; r < std::ssize(graph.results()); ++r) {
+    Value value = graph.results()[r];
+    while (graph.node(value.node).op == graph::Op::reshape) value = graph.node(value.node).operands[0];
+    if (value.node == update) return r;
+  }
+  return -1;
+}
+
+/// What keys and values have new. Values that are the keys' tensor are stored by the tiles of keys.
+Status find_updates(const Graph& graph, const Updates& updates, AttentionProblem& problem) {
+  const bool same = updates.keys && updates.keys == updates.values;
+  if (updates.keys) {
+    STITCH_ASSIGN(problem.updated_keys, updated_operand(graph, *updates.keys, problem.scores.right, problem.batch(),
+                                                        true, result_of_update(graph, *updates.keys)));
+  }
+  if (updates.values) {
+    STITCH_ASSIGN(problem.updated_values,
+                  updated_operand(graph, *updates.values, problem.product.right, problem.batch(), false,
+                                  same ? -1 : result_of_update(graph, *updates.values)));
+  }
+  return {};
+}
+
 bool is_supported(const ContractionProblem& problem) { return problem.accumulator == graph::DType::f32; }
 
 }  // namespace
@@ -127,8 +175,10 @@ Result<AttentionProblem> derive_attention(Graph graph) {
   problem.empty_is_zero = found->softmax.empty_is_zero;
   problem.nan_is_zero = found->nan_is_zero;
   STITCH_ASSIGN(problem.result, result_of_product(g, product));
-  STITCH_ASSIGN(problem.scores, part_of(g, std::nullopt, found->logits));
-  STITCH_ASSIGN(problem.product, part_of(g, found->weights, g.results()[problem.result]));
+  const Updates updates = updates_of(g, *found);
+  const std::vector<Value> sources = sources_of(g, updates);
+  STITCH_ASSIGN(problem.scores, part_of(g, sources, std::nullopt, found->logits));
+  STITCH_ASSIGN(problem.product, part_of(g, sources, found->weights, g.results()[problem.result]));
   const int weights = static_cast<int>(g.parameters().size());
   if (problem.product.left.parameter != weights) problem.product = turned(std::move(problem.product));
   if (problem.product.left.parameter != weights)
@@ -143,8 +193,13 @@ Result<AttentionProblem> derive_attention(Graph graph) {
   if (!is_supported(problem.scores) || !is_supported(problem.product))
     return make_error(ErrorKind::unsupported, "attention that is summed in something else than f32");
   if (problem.keys() == 0) return make_error(ErrorKind::unsupported, "attention without keys");
-  STITCH_ASSIGN(problem.statistics, row_statistics_of(g, *found, problem.result, problem.scores.result));
+  std::vector<int> others = {problem.result};
+  for (const auto& update : {updates.keys, updates.values}) {
+    if (update) others.push_back(result_of_update(g, *update));
+  }
+  STITCH_ASSIGN(problem.statistics, row_statistics_of(g, *found, others, problem.scores.result));
   join_shared_heads(problem);
+  STITCH_TRY(find_updates(g, updates, problem));
   // The weights are never in memory.
   problem.product.left.batch = graph::collapsed({{problem.batch(), problem.rows() * problem.keys()}});
   problem.product.left.free = graph::collapsed({{problem.rows(), problem.keys()}});
@@ -153,10 +208,15 @@ Result<AttentionProblem> derive_attention(Graph graph) {
 }
 
 std::string to_string(const AttentionProblem& problem) {
-  return fmt::format("{} {}×[{},{}]·[{},{}], softmax, ·[{},{}] → {}{}", to_string(problem.scores.left.dtype),
+  const bool keys = problem.updated_keys.has_value(), values = problem.updated_values.has_value();
+  return fmt::format("{} {}×[{},{}]·[{},{}], softmax, ·[{},{}] → {}{}{}", to_string(problem.scores.left.dtype),
                      problem.batch(), problem.rows(), problem.depth(), problem.keys(), problem.depth(), problem.keys(),
                      problem.width(), to_string(problem.product.result.dtype),
-                     problem.statistics.empty() ? "" : ", with row statistics");
+                     problem.statistics.empty() ? "" : ", with row statistics",
+                     keys && values ? ", with updated keys and values"
+                     : keys         ? ", with updated keys"
+                     : values       ? ", with updated values"
+                                    : "");
 }
 
 Hash128 attention_hash(const AttentionProblem& problem) {
@@ -165,6 +225,8 @@ Hash128 attention_hash(const AttentionProblem& problem) {
   hasher.text(contraction_hash(problem.product).hex())
       .integer((problem.empty_is_zero ? 1 : 0) + (problem.nan_is_zero ? 2 : 0));
   hash_statistics(hasher, problem.statistics);
+  if (problem.updated_keys) hash_update(hasher.text("updated keys"), *problem.updated_keys);
+  if (problem.updated_values) hash_update(hasher.text("updated values"), *problem.updated_values);
   return hasher.finish();
 }
 

@@ -9,6 +9,7 @@
 #include "base/result.h"
 #include "graph/graph.h"
 #include "kernel/attention/row_statistics.h"
+#include "kernel/attention/updated_operand.h"
 #include "kernel/contraction/contraction_problem.h"
 
 // What an attention kernel computes, without anything of how: for every batch b, row (query) m and column n
@@ -32,7 +33,10 @@ struct AttentionProblem {
   bool empty_is_zero = false;            ///< rows whose logits are all −∞ give 0 instead of NaN
   bool nan_is_zero = false;              ///< so do rows whose weights are NaN for any reason
   int result = 0;                        ///< the product's among the graph's results
-  std::vector<RowStatistic> statistics;  ///< the others
+  std::vector<RowStatistic> statistics;  ///< the others but what is updated
+  /// Keys and values that are read with some of them replaced: scores.right and product.right are then the wholes,
+  /// which lie as their parameters do.
+  std::optional<UpdatedOperand> updated_keys, updated_values;
   /// All that the kernel computes; its parameters are the kernel's arguments, and both contractions' number them so.
   std::shared_ptr<const graph::Graph> graph;
 
@@ -42,17 +46,29 @@ struct AttentionProblem {
   [[nodiscard]] std::int64_t keys() const { return scores.columns; }
   [[nodiscard]] std::int64_t depth() const { return scores.contracted; }
   [[nodiscard]] std::int64_t width() const { return product.columns; }
+  /// Whether updated keys or values are results: whoever has a tile of them stores it, so that all are walked.
+  [[nodiscard]] bool stores_operands() const {
+    return (updated_keys && updated_keys->result >= 0) || (updated_values && updated_values->result >= 0);
+  }
+  /// Elements of them, of all batches.
+  [[nodiscard]] std::int64_t stored_operands() const {
+    std::int64_t elements = 0;
+    for (const auto* updated : {&updated_keys, &updated_values})
+      elements += *updated && (*updated)->result >= 0 ? (*updated)->elements : 0;
+    return elements;
+  }
   /// Bytes of arguments and results: what must cross device memory.
   [[nodiscard]] std::int64_t least_bytes() const;
 };
 
 /// Reads a graph that is one attention (graph/calls/attention.h). One result is the product's; others may be its
-/// softmax's row statistics. Errors: unsupported (it is none; sums in f64 or integers; operands that are computed;
-/// batch and rows of the two products that do not go together; other results: row_statistics.h), with what is in the
-/// way.
+/// softmax's row statistics, or keys and values that are updated. Errors: unsupported (it is none; sums in f64 or
+/// integers; operands that are computed; batch and rows of the two products that do not go together; other results:
+/// row_statistics.h; other updates: updated_operand.h), with what is in the way.
 Result<AttentionProblem> derive_attention(graph::Graph graph);
 
-/// "bf16 64×[1024,64]·[1024,64], softmax, ·[1024,64] → bf16", and "…, with row statistics" where there are some.
+/// "bf16 64×[1024,64]·[1024,64], softmax, ·[1024,64] → bf16", and "…, with row statistics" or "…, with updated keys and
+/// values" where there are some.
 std::string to_string(const AttentionProblem& problem);
 /// Names the problem by all that a kernel's code depends on.
 Hash128 attention_hash(const AttentionProblem& problem);

@@ -73,6 +73,19 @@ std::string wrong_warpgroups(const AttentionProblem& problem, const AttentionSch
   return wrong.empty() ? wrong_matrix(problem.product.right, width_tile(problem, s)) : wrong;
 }
 
+/// What is new of keys and values is taken over in shared memory by the copies' own runs.
+std::string wrong_updates(const AttentionProblem& problem, const AttentionSchedule& s) {
+  if (!problem.updated_keys && !problem.updated_values) return {};
+  if (is_warpgroup(s.instruction)) return "updated keys or values by wgmma";
+  for (const auto& [updated, copy] :
+       {std::pair{&problem.updated_keys, s.key_copy}, std::pair{&problem.updated_values, s.value_copy}}) {
+    if (*updated && copy > widest_access((*updated)->update))
+      return fmt::format("copies of {} bytes of keys or values that are updated by {}", copy,
+                         widest_access((*updated)->update));
+  }
+  return {};
+}
+
 }  // namespace
 
 std::string to_string(const AttentionSchedule& s) {
@@ -137,12 +150,15 @@ void fit_accesses(const AttentionProblem& problem, AttentionSchedule& s) {
   s.query_copy = shape.scores.left_copy;
   s.key_copy = shape.scores.right_copy;
   s.value_copy = shape.product.right_copy;
+  if (problem.updated_keys) s.key_copy = std::min(s.key_copy, widest_access(problem.updated_keys->update));
+  if (problem.updated_values) s.value_copy = std::min(s.value_copy, widest_access(problem.updated_values->update));
   s.store = shape.product.store;
 }
 
 Status check_legality(const AttentionProblem& problem, const AttentionSchedule& s, const DeviceSpec& device) {
   std::string wrong = wrong_tiles(problem, s);
   if (wrong.empty()) wrong = wrong_warpgroups(problem, s);
+  if (wrong.empty()) wrong = wrong_updates(problem, s);
   if (!wrong.empty()) return make_error(ErrorKind::constraint, "attention: {}", wrong);
   const AttentionShape shape = shape_of(problem, s);
   STITCH_TRY(check_turn_part(problem.scores, shape.scores, device));
@@ -179,6 +195,7 @@ Result<ContractionInstruction> instruction_for(const AttentionProblem& problem, 
 
 std::optional<ContractionInstruction> warpgroup_instruction_for(const AttentionProblem& problem,
                                                                 const DeviceSpec& device) {
+  if (problem.updated_keys || problem.updated_values) return std::nullopt;
   const auto scores = warpgroup_instruction_for(problem.scores, device);
   const auto product = warpgroup_instruction_for(problem.product, device);
   return scores == product && scores == wgmma_m64k16 ? scores : std::nullopt;

@@ -68,7 +68,7 @@ Status check_legality(const AttentionProblem& problem, const AttentionSchedule& 
 /// What multiplies in both products. Error: unsupported (no instruction takes both products' types).
 Result<ContractionInstruction> instruction_for(const AttentionProblem& problem, const DeviceSpec& device);
 
-/// That of four warps together, where the device has one for both products.
+/// That of four warps together, where the device has one for both products, and nothing is updated.
 std::optional<ContractionInstruction> warpgroup_instruction_for(const AttentionProblem& problem,
                                                                 const DeviceSpec& device);
 

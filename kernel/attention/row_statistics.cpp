@@ -60,12 +60,12 @@ Result<ContractionDigits> stored_as(const StridedView& view, const ContractionDi
 
 }  // namespace
 
-Result<std::vector<RowStatistic>> row_statistics_of(const Graph& graph, const graph::Attention& attention, int product,
-                                                    const ContractionResult& logits) {
+Result<std::vector<RowStatistic>> row_statistics_of(const Graph& graph, const graph::Attention& attention,
+                                                    std::span<const int> others, const ContractionResult& logits) {
   const graph::ExpSum& of = attention.softmax.sum;
   std::vector<RowStatistic> statistics;
   for (int r = 0; r < std::ssize(graph.results()); ++r) {
-    if (r == product) continue;
+    if (std::ranges::count(others, r) > 0) continue;
     const Value result = graph.results()[r];
     const std::optional<ReduceKind> kind = kind_of(graph, of, before_layouts(graph, result).node);
     if (!kind) {

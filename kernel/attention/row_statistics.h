@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "base/hash.h"
@@ -26,11 +27,11 @@ struct RowStatistic {
   bool operator==(const RowStatistic&) const = default;
 };
 
-/// The graph's results but the product's, which is number `product`, in their order. `logits`: how these would lie in
-/// memory. Errors: unsupported (a result that is neither of both, or not in f32; a softmax with guards for rows of −∞
-/// or NaN), with the result's number.
+/// The graph's results but those whose numbers `others` are, in their order. `logits`: how these would lie in memory.
+/// Errors: unsupported (a result that is neither of both, or not in f32; a softmax with guards for rows of −∞ or NaN),
+/// with the result's number.
 Result<std::vector<RowStatistic>> row_statistics_of(const graph::Graph& graph, const graph::Attention& attention,
-                                                    int product, const ContractionResult& logits);
+                                                    std::span<const int> others, const ContractionResult& logits);
 
 void hash_statistics(Hasher& hasher, const std::vector<RowStatistic>& statistics);
 

@@ -302,7 +302,7 @@ KeyTiles KeyWalk::of(std::int64_t row_tile, const AttentionSchedule& s, std::int
 }
 
 KeyWalk key_walk(const AttentionProblem& problem, const AttentionSchedule& schedule) {
-  if (!schedule.skips) return {};
+  if (!schedule.skips || problem.stores_operands()) return {};
   const std::vector<KeyTiles> needed = visible_keys(problem, schedule.block_rows, schedule.block_keys);
   const std::int64_t tiles = divided_up(problem.keys(), schedule.block_keys), count = std::ssize(needed);
   std::vector<std::int64_t> periods = {std::max<std::int64_t>(1, count)};

@@ -34,6 +34,7 @@ struct KeyWalk {
   std::optional<std::int64_t> below, above;
   [[nodiscard]] KeyTiles of(std::int64_t row_tile, const AttentionSchedule& schedule, std::int64_t key_tiles) const;
 };
+/// Keys that are stored are all walked.
 KeyWalk key_walk(const AttentionProblem& problem, const AttentionSchedule& schedule);
 
 /// A logit of no more than this hides its key: it is nothing beside another one, since exp(−10⁹ − x) is 0 for every x

@@ -21,6 +21,7 @@ BlockSample sample_row_tiles(const RowTiles& tiles, std::int64_t work, std::int6
     const std::int64_t row_tile = tiles.last_first ? tiles.row_tiles - 1 - place : place;
     sample.writes +=
         std::min<std::int64_t>(tiles.block_rows, tiles.rows - row_tile * tiles.block_rows) * tiles.results_of_row;
+    if (row_tile == 0) sample.writes += tiles.results_of_first_tile;
     for (int part = 0; part < tiles.split; ++part) sample.blocks.push_back(tile * tiles.split + part);
   }
   return sample;

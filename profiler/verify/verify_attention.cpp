@@ -28,7 +28,8 @@ BlockSample sample_rows(const AttentionProblem& problem, const AttentionSchedule
                         std::uint64_t seed) {
   return sample_row_tiles(
       {problem.batch(), kernel::shape_of(problem, s).row_tiles, problem.rows(), s.block_rows,
-       problem.width() + std::ssize(problem.statistics), s.split, kernel::key_walk(problem, s).above.has_value()},
+       problem.width() + std::ssize(problem.statistics), s.split, kernel::key_walk(problem, s).above.has_value(),
+       problem.stored_operands() / std::max<std::int64_t>(1, problem.batch())},
       work_of_tile(problem, s), budget, seed);
 }
 

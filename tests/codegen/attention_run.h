@@ -32,7 +32,7 @@ inline std::vector<Bytes> inputs_of(const graph::Graph& graph) {
     std::vector<double> values(type.elements());
     for (std::size_t i = 0; i < values.size(); ++i) {
       // Of a mask of [batch, keys] the second batch has nothing.
-      const std::int64_t columns = type.dims.back();
+      const std::int64_t columns = type.dims.empty() ? 1 : type.dims.back();
       values[i] = type.dtype == DType::pred
                       ? static_cast<double>(random.below(3) != 0 && std::int64_t(i) / columns != 1)
                       : (static_cast<double>(random.below(33)) - 16) / 8;

@@ -5,6 +5,7 @@
 
 #include "graph/builder.h"
 #include "graph/calls/find_calls.h"
+#include "graph/cut.h"
 #include "tests/kernel/attention_graph.h"
 
 namespace stitch::graph {
@@ -35,6 +36,55 @@ TEST(AttentionCall, AMaskFromMemoryIsAnOperand) {
   const Graph graph = attention_graph({"", {2, 4}, 16, 24, 8, 8, DType::f16, Mask::keys});
   ASSERT_EQ(calls_of(graph).size(), 1U);
   EXPECT_EQ(calls_of(graph)[0].operands.size(), 4U);
+}
+
+/// A cache is read as it lies, and written by whom reads it, where it is wanted.
+TEST(AttentionCall, UpdatesOfKeysAndValuesAreItsOwn) {
+  const AttentionCase plain{"", {2, 4}, 1, 24, 8, 8, DType::f16};
+  const Graph graph = attention_graph(kernel::test::with_updates(plain, 1));
+  const std::vector<LibraryCall> calls = calls_of(graph);
+  ASSERT_EQ(calls.size(), 1U);
+  EXPECT_THAT(calls[0].description, testing::HasSubstr("with 2 updates"));
+  EXPECT_THAT(calls[0].further, testing::ElementsAre(graph.results()[1], graph.results()[2]));
+  EXPECT_EQ(calls[0].operands.size(), 6U) << "queries, two caches, what is new of both, and where it goes";
+  for (const Value operand : calls[0].operands) EXPECT_EQ(graph.node(operand.node).op, Op::parameter);
+  const Graph unwanted = attention_graph(kernel::test::with_updates(plain, 1, false));
+  EXPECT_TRUE(calls_of(unwanted)[0].further.empty());
+  EXPECT_EQ(calls_of(unwanted)[0].operands.size(), 6U);
+  LibraryOptions options;
+  options.own = [](const Graph&, bool) { return true; };
+  const std::vector<LibraryCall> apart = find_library_calls(graph, options, false);
+  ASSERT_EQ(apart.size(), 1U);
+  EXPECT_TRUE(apart[0].further.empty());
+  EXPECT_EQ(apart[0].operands.size(), 3U);
+}
+
+TEST(AttentionCall, AnUpdateThatTheKernelCannotDoIsNotItsOwn) {
+  const Graph graph = attention_graph(kernel::test::with_updates({"", {2, 4}, 1, 24, 8, 8, DType::f16}, 1));
+  LibraryOptions options;
+  options.own = [](const Graph& call, bool) { return call.parameters().size() == 3; };
+  const std::vector<LibraryCall> calls = find_library_calls(graph, options);
+  ASSERT_EQ(calls.size(), 1U);
+  EXPECT_EQ(calls[0].operands.size(), 3U) << "the updated tensors";
+}
+
+/// What a loop carries, or is given away, is updated in place: by a kernel that writes no more than what is new.
+TEST(AttentionCall, UpdatesInPlaceAreLeftToFragments) {
+  const Graph graph = attention_graph(kernel::test::with_updates({"", {2, 4}, 1, 24, 8, 8, DType::f16}, 1));
+  CutOptions options;
+  options.library.own = [](const Graph&, bool) { return true; };
+  EXPECT_EQ(cut(graph, options).calls[0].further.size(), 2U);
+  EXPECT_TRUE(cut(graph, options).fragments.empty());
+  const auto cache = [&](std::size_t result) {
+    const NodeId parameter = graph.node(graph.results()[result].node).operands[0].node;
+    const auto parameters = graph.parameters();
+    return static_cast<std::int64_t>(std::ranges::find(parameters, parameter) - parameters.begin());
+  };
+  options.donations = {{cache(1), 1}, {cache(2), 2}};
+  const CutGraph given = cut(graph, options);
+  EXPECT_TRUE(given.calls[0].further.empty());
+  EXPECT_TRUE(given.donations[0].in_place && given.donations[1].in_place);
+  ASSERT_EQ(given.fragments.size(), 1U);
 }
 
 TEST(AttentionCall, WhereNobodyWantsItItIsTwo) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <limits>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -32,7 +33,19 @@ struct AttentionCase {
   std::vector<graph::ReduceKind> statistics = {};            ///< of rows, that are results besides, in this order
   bool statistics_kept = false;                              ///< these as [batch…, rows, 1]
   bool statistics_first = false;                             ///< before the result of the product
+  std::int64_t new_keys = 0;            ///< of keys and values that are parameters, too, as a cache is updated
+  std::optional<std::int64_t> at = {};  ///< where these begin; else a parameter says it
+  bool keeps_updated = true;            ///< what is updated is a result
 };
+
+/// The same with keys and values that are a cache and what is new.
+inline AttentionCase with_updates(AttentionCase attention, std::int64_t new_keys, bool keeps_updated = true,
+                                  std::optional<std::int64_t> at = {}) {
+  attention.new_keys = new_keys;
+  attention.keeps_updated = keeps_updated;
+  attention.at = at;
+  return attention;
+}
 
 /// The same with row statistics as results.
 inline AttentionCase with_statistics(AttentionCase attention, std::vector<graph::ReduceKind> statistics) {
@@ -42,7 +55,8 @@ inline AttentionCase with_statistics(AttentionCase attention, std::vector<graph:
 
 inline void PrintTo(const AttentionCase& attention, std::ostream* out) { *out << attention.name; }
 
-/// Parameters: queries, keys, values, and a mask or bias if there is one.
+/// Parameters: queries, keys, values, and a mask or bias if there is one; keys and values that are updated are followed
+/// by what is new, keys before that by where it begins.
 class AttentionGraph {
  public:
   explicit AttentionGraph(const AttentionCase& attention) : c_(attention) {}
@@ -83,6 +97,7 @@ class AttentionGraph {
       results.push_back(c_.statistics_kept ? b_.reshape(each, with_batch(c_.rows, 1)) : each);
     }
     results.insert(c_.statistics_first ? results.end() : results.begin(), result);
+    if (c_.keeps_updated) results.insert(results.end(), updated_.begin(), updated_.end());
     auto graph = b_.finish(results);
     if (!graph) throw std::runtime_error(graph.error().message);
     return *std::move(graph);
@@ -116,15 +131,17 @@ class AttentionGraph {
 
   /// [batch…, keys, columns].
   graph::Value of_keys(std::int64_t columns) {
-    if (!c_.lines_of_keys) return operand(c_.keys, columns, c_.group);
-    return b_.transpose(operand(columns, c_.keys, c_.group), swapped());
+    if (!c_.lines_of_keys) return operand(c_.keys, columns, c_.group, c_.heads_inside ? rank() - 1 : rank());
+    return b_.transpose(operand(columns, c_.keys, c_.group, rank() + 1), swapped());
   }
-  graph::Value operand(std::int64_t rows, std::int64_t columns, std::int64_t group) {
+  /// `along`: the dimension of keys, where some of them may be new.
+  graph::Value operand(std::int64_t rows, std::int64_t columns, std::int64_t group, std::int64_t along = -1) {
     graph::Dims dims = with_batch(rows, columns);
     const std::int64_t heads = dims[rank() - 1];
     dims[rank() - 1] /= group;
     if (c_.heads_inside) std::swap(dims[rank() - 1], dims[rank()]);
     graph::Value value = b_.parameter(c_.dtype, dims);
+    if (along >= 0 && c_.new_keys > 0) value = updated(value, along);
     if (c_.heads_inside) value = b_.transpose(value, inside());
     if (group == 1) return value;
     graph::Dims repeated = with_batch(rows, columns), mapping;
@@ -134,6 +151,19 @@ class AttentionGraph {
       if (d != rank()) mapping.push_back(d);
     }
     return b_.reshape(b_.broadcast(value, repeated, mapping), with_batch(rows, columns));
+  }
+
+  graph::Value updated(graph::Value cache, std::int64_t along) {
+    const graph::DType places = graph::DType::s32;
+    if (updated_.empty())
+      first_ = c_.at ? b_.filled(places, {}, static_cast<double>(*c_.at)) : b_.parameter(places, {});
+    graph::Dims dims = b_.dims(cache);
+    dims[along] = c_.new_keys;
+    std::vector<graph::Value> operands = {cache, b_.parameter(c_.dtype, dims)};
+    for (std::int64_t d = 0; d < std::ssize(dims); ++d)
+      operands.push_back(d == along ? first_ : b_.filled(places, {}, 0));
+    updated_.push_back(b_.add(graph::Op::dynamic_update_slice, operands, graph::UpdateAttributes{}));
+    return updated_.back();
   }
 
   graph::Value logits(graph::Value scores) {
@@ -197,6 +227,8 @@ class AttentionGraph {
   const AttentionCase& c_;
   graph::Builder b_;
   graph::Value greatest_, sum_;  ///< of the softmax's rows
+  graph::Value first_;           ///< of the new keys
+  std::vector<graph::Value> updated_;
 };
 
 inline graph::Graph attention_graph(const AttentionCase& attention) { return AttentionGraph(attention).make(); }

@@ -55,6 +55,24 @@ TEST(AttentionPlanEmulated, RowStatisticsAreResultsOfTheSameLaunch) {
   }
 }
 
+/// A step of decoding: the caches with what is new are results of the launch that reads them.
+TEST(AttentionPlanEmulated, UpdatedKeysAndValuesAreResultsOfTheSameLaunch) {
+  for (const std::int64_t batch : {2, 64}) {
+    const AttentionCase step{"", {batch, 8}, 1, 512, 64, 64, DType::bf16, Mask::none, 4};
+    const graph::Graph fragment = canonical(attention_graph(kernel::test::with_updates(step, 1)));
+    ASSERT_EQ(fragment.results().size(), 3U);
+    const auto tuned = shared_tuner(shared_device()).tune({.fragment = fragment, .name = "step"});
+    ASSERT_TRUE(tuned) << tuned.error().message;
+    ASSERT_EQ(tuned->plan.launches.size(), 1U);
+    EXPECT_THAT(tuned->plan.launches[0].description, HasSubstr(", with updated keys and values ("));
+    EXPECT_TRUE(tuned->kernels[0].verification->correct);
+    EXPECT_GT(tuned->kernels[0].verification->worst, 0) << "the reference says something";
+    const std::int64_t caches = 2 * batch * 2 * 512 * 64 * 2;
+    EXPECT_NEAR(static_cast<double>(tuned->plan.launches[0].bytes), 2 * caches, 0.05 * caches)
+        << "read once and written once";
+  }
+}
+
 TEST(AttentionPlanEmulated, ALongOneIsSampledByTilesOfRows) {
   const graph::Graph fragment = canonical(attention_graph({"", {2, 8}, 2048, 2048, 64, 64, DType::bf16, Mask::causal}));
   const auto tuned = shared_tuner(shared_device()).tune({.fragment = fragment, .name = "long"});
