@@ -114,7 +114,9 @@ void BandEmitter::emit_loads(const Work& work) {
   const int depth = out_.depth();
   if (loads) {
     open_places(work.band);
-    for (const ItemId id : work.direct) loads_.emit_run(id);
+    for (const ItemId id : work.direct) {
+      scope_.staged.contains(id) ? shared_.emit_from(id, shared_.staged_place(id)) : loads_.emit_run(id);
+    }
     for (const ItemId id : work.kept) shared_.emit_from(id, shared_.kept_place(id));
     if (registers) out_.close(out_.depth() - depth);
   }

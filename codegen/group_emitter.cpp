@@ -39,7 +39,7 @@ std::string GroupEmitter::emit() {
 
 void GroupEmitter::open_outer_loops() {
   const kernel::LoadsAhead& ahead = scope_.group.ahead;
-  if (ahead.loads.empty()) {
+  if (ahead.empty()) {
     loops_.open_outer_loops(scope_.group.outer_loops);
     return loops_.emit_start_in_row();
   }

@@ -37,6 +37,7 @@ struct GroupScope {
   std::map<kernel::ItemId, kernel::AxisSet> arrays;  ///< items kept as arrays, with the axes that index them
   std::vector<kernel::ItemId> sweep_arrays;  ///< of those, the ones that end with the sweep that is being written
   std::set<kernel::ItemId> taken_over;       ///< loads that were made before, and are in their arrays already
+  std::set<kernel::ItemId> staged;           ///< loads that are in their stages of shared memory (kernel::StagedLoad)
   bool asks_ahead = false;                   ///< what is loaded is for the next turn of a loop
   bool asks_unwaited = false;                ///< what is loaded stands before the wait for the launch before
   /// What an earlier phase has left is read many times over: L1 may keep it, which has nothing older since the barrier.

@@ -113,6 +113,22 @@ void LoadEmitter::emit_guarded(ItemId id, std::string_view suffix) {
   out_.close(out_.depth() - depth);
 }
 
+void LoadEmitter::emit_copy(ItemId id, const std::string& place) {
+  const Item& item = scope_.program.at(id);
+  const int width = group_.accesses[id].width;
+  const bool along = axes_.runs_along(item.axes);
+  for (std::int64_t at = 0; at < (along ? axes_.vector_extent() : 1); at += width) {
+    const std::string from =
+        fmt::format("{} + ({})", scope_.pointers.name(item.buffer), items_.address(item.index, false));
+    const std::string places = fmt::format("{0}{2}, {1}{2}", place, from, offset_text(at));
+    if (group_.shift && along) {
+      out_.line("copy_part<{}>({}, {});", width, places, axes_.part_bounds(at));
+    } else {
+      out_.line("copy_async<{}>({});", width, places);
+    }
+  }
+}
+
 void LoadEmitter::emit_single(ItemId id, const std::string& target) {
   const Item& item = scope_.program.at(id);
   const std::string loaded = items_.load_one(item, false);

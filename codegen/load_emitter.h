@@ -36,6 +36,8 @@ class LoadEmitter {
   void emit_run(kernel::ItemId id, std::string_view suffix = "");
   /// The same in its register loops and where it is in range; of a value of which a thread has one, zero elsewhere.
   void emit_guarded(kernel::ItemId id, std::string_view suffix = "");
+  /// Asks for the thread's run to be copied to its `place` in shared memory.
+  void emit_copy(kernel::ItemId id, const std::string& place);
   /// Declares what is kept between sweeps: an array of registers, or a thread's place in shared memory.
   void declare_held(const kernel::HeldItem& held);
   /// Declares an item's registers, which end with the sweep.

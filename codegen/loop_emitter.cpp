@@ -141,6 +141,17 @@ LoopEmitter::Turns LoopEmitter::turns_of(const Iterations& iterations) const {
   return {fmt::format("{}", iterations.first), turn + " + 1", fmt::format("{} + 1 < {}", turn, iterations.last)};
 }
 
+std::string LoopEmitter::number_of_turn(const Iterations& iterations) const {
+  const std::string turn = axes_.name(iterations.axis) + "_loop";
+  if (is_backwards(iterations.axis)) return fmt::format("{} - {}", iterations.last - 1, turn);
+  return iterations.first == 0 ? turn : fmt::format("{} - {}", turn, iterations.first);
+}
+
+std::string LoopEmitter::turn_of_number(const Iterations& iterations, const std::string& number) const {
+  if (is_backwards(iterations.axis)) return fmt::format("{} - ({})", iterations.last - 1, number);
+  return iterations.first == 0 ? number : fmt::format("{} + ({})", iterations.first, number);
+}
+
 void LoopEmitter::open_loop(const Iterations& iterations) {
   const std::string axis = axes_.name(iterations.axis);
   if (is_backwards(iterations.axis)) {

@@ -32,6 +32,10 @@ class LoopEmitter {
     std::string first, next, has_next;
   };
   [[nodiscard]] Turns turns_of(const Iterations& iterations) const;
+  /// The number of the turn in which the loop stands, from 0 in the order in which it takes them; and the loop's
+  /// variable in the turn of a number.
+  [[nodiscard]] std::string number_of_turn(const Iterations& iterations) const;
+  [[nodiscard]] std::string turn_of_number(const Iterations& iterations, const std::string& number) const;
   /// The axis' value in a turn of its loop, unless registers add to it.
   void emit_value(int axis);
 

@@ -15,6 +15,7 @@ using kernel::RetainedLoad;
 
 void SharedEmitter::declare_kept(const HeldItem& held) {
   const ItemId id = held.item;
+  if (group_.ahead.stages_of(id) != nullptr) return;
   const std::int64_t offset = scope_.frame.shared_held + held.shared_offset;
   std::string place = "shared" + offset_text(offset);
   if (group_.retention(id) != nullptr) {
@@ -23,6 +24,13 @@ void SharedEmitter::declare_kept(const HeldItem& held) {
   }
   out_.line("{0}* const {1}_kept = reinterpret_cast<{0}*>({2});  // {3} threads × {4} elements", items_.kept_type(id),
             items_.name(id), place, group_.threads, group_.held_bytes / std::max(1, group_.threads));
+}
+
+void SharedEmitter::declare_stage(const kernel::StagedLoad& load) {
+  const ItemId id = load.item;
+  out_.line("{0}* const {1}_{2} = reinterpret_cast<{0}*>(shared{3} + stage * {4});", items_.kept_type(id),
+            items_.name(id), is_kept(id) ? "kept" : "stage", offset_text(scope_.frame.shared_held + load.shared_offset),
+            load.stage_bytes);
 }
 
 void SharedEmitter::declare_retained() {
@@ -57,6 +65,11 @@ std::string SharedEmitter::retained_round(ItemId id) const {
 
 std::string SharedEmitter::kept_place(ItemId id) const {
   return place(id, items_.name(id) + "_kept", group_.inner_loops);
+}
+
+/// A stage has one turn of the loops around it, and all of those within.
+std::string SharedEmitter::staged_place(ItemId id) const {
+  return is_kept(id) ? kept_place(id) : place(id, items_.name(id) + "_stage", {});
 }
 
 std::string SharedEmitter::retained_place(ItemId id) const {

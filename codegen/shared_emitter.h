@@ -8,15 +8,18 @@
 namespace stitch::codegen {
 
 /// Writes what a group does with its block's shared memory, reductions apart: items that are held there between sweeps
-/// (`in0_3_kept`, a run for every thread and turn of its loops), and loads that blocks retain there from one phase to
-/// another (`in0_3_retained`, kernel/program/retention.h), in the first rounds of their walk.
+/// (`in0_3_kept`, a run for every thread and turn of its loops), loads that are copied there turns of a loop ahead
+/// (`in0_3_stage`, codegen/ahead_emitter.h), and those that blocks retain there from one phase to another
+/// (`in0_3_retained`, kernel/program/retention.h), in the first rounds of their walk.
 class SharedEmitter {
  public:
   explicit SharedEmitter(GroupScope& scope)
       : scope_(scope), group_(scope.group), out_(scope.out), axes_(scope), items_(scope) {}
 
-  /// Declares the place of an item that is held in shared memory.
+  /// Declares the place of an item that is held in shared memory; of one that stays in its stage the turn has.
   void declare_kept(const kernel::HeldItem& held);
+  /// Declares a load's place in the stage whose number is the variable `stage`.
+  void declare_stage(const kernel::StagedLoad& load);
   /// What is not held in shared memory between sweeps has a place there of its own, in the rounds that are retained.
   void declare_retained();
 
@@ -31,6 +34,7 @@ class SharedEmitter {
   /// The thread's run of an item where the loops stand.
   [[nodiscard]] std::string kept_place(kernel::ItemId id) const;
   [[nodiscard]] std::string retained_place(kernel::ItemId id) const;
+  [[nodiscard]] std::string staged_place(kernel::ItemId id) const;
   /// Moves the run between `place` and the item's registers.
   void emit_from(kernel::ItemId id, const std::string& place);
   void emit_to(kernel::ItemId id, const std::string& place);

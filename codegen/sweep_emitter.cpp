@@ -108,16 +108,18 @@ void SweepEmitter::emit_iterations(const std::vector<Band>& bands, int sweep,
   // What was declared inside the loops ends with them.
   for (; scope_.sweep_arrays.size() > arrays; scope_.sweep_arrays.pop_back())
     scope_.arrays.erase(scope_.sweep_arrays.back());
-  for (const ItemId id : group_.sweeps[sweep].ahead.loads) scope_.taken_over.erase(id);
+  const kernel::LoadsAhead& ahead = group_.sweeps[sweep].ahead;
+  for (const ItemId id : ahead.loads) scope_.taken_over.erase(id);
+  for (const kernel::StagedLoad& load : ahead.staged) scope_.staged.erase(load.item);
 }
 
-/// The loops over these axes; in the innermost one loads may be made a turn ahead.
+/// The loops over these axes; in the innermost one loads may be made turns ahead.
 void SweepEmitter::open_iterations(AxisSet all, int sweep, const std::optional<Iterations>& iterations) {
   const kernel::LoadsAhead& ahead = group_.sweeps[sweep].ahead;
-  if (ahead.loads.empty() || scope_.frame.runtime_extent) return loops_.open_inner_loops(all, iterations);
+  if (ahead.empty() || scope_.frame.runtime_extent) return loops_.open_inner_loops(all, iterations);
   const bool some = iterations && iterations->axis == ahead.axis;
   const Iterations turns = some ? *iterations : Iterations{ahead.axis, 0, group_.extent(ahead.axis, Level::loop)};
-  if (turns.wrapped || turns.last - turns.first < 2) return loops_.open_inner_loops(all, iterations);
+  if (turns.wrapped || turns.last - turns.first < ahead.stages) return loops_.open_inner_loops(all, iterations);
   const AxisSet last = AxisSet::of(ahead.axis);
   out_.open();
   loops_.open_inner_loops(all - last, iterations);
@@ -140,7 +142,7 @@ void SweepEmitter::emit_copies(const std::vector<Band>& bands, int sweep) {
   bool any = false;
   for (const Band& band : bands) {
     for (const ItemId id : band.items) {
-      if (std::ranges::find(copied, id) == copied.end()) continue;
+      if (std::ranges::find(copied, id) == copied.end() || scope_.staged.contains(id)) continue;
       any = true;
       emit_copy(band, id);
     }
@@ -149,24 +151,12 @@ void SweepEmitter::emit_copies(const std::vector<Band>& bands, int sweep) {
 }
 
 void SweepEmitter::emit_copy(const Band& band, ItemId id) {
-  const kernel::Item& item = scope_.program.at(id);
-  const int width = group_.accesses[id].width;
   const int depth = out_.depth();
   if (shared_.is_found(id)) out_.open("if (!({}))", shared_.round_is_retained(id));
   loops_.open_inner_loops(band.axes);
   loops_.open_register_loops(band.axes);
   if (const std::string guard = band_guard(scope_, band); !guard.empty()) out_.open("if ({})", guard);
-  const bool along = axes_.runs_along(item.axes);
-  for (std::int64_t at = 0; at < (along ? axes_.vector_extent() : 1); at += width) {
-    const std::string from =
-        fmt::format("{} + ({})", scope_.pointers.name(item.buffer), items_.address(item.index, false));
-    const std::string places = fmt::format("{0}{2}, {1}{2}", shared_.kept_place(id), from, offset_text(at));
-    if (group_.shift && along) {
-      out_.line("copy_part<{}>({}, {});", width, places, axes_.part_bounds(at));
-    } else {
-      out_.line("copy_async<{}>({});", width, places);
-    }
-  }
+  loads_.emit_copy(id, shared_.kept_place(id));
   out_.close(out_.depth() - depth);
 }
 

@@ -33,6 +33,8 @@ constexpr double instructions_of_range_test = 2;
 constexpr double held_elements_per_access = 4;
 constexpr double instructions_of_held_access = 2;
 constexpr int wide_bytes = 8;
+/// Of what is staged in shared memory: a copy writes it, and the turn that uses it reads it.
+constexpr double passes_of_stage = 2;
 /// Of Σ exp(x − maximum) with its maximum (codegen/device/max_exp_sum.cuh): exponentials, and the other instructions,
 /// of them those that choose (maximum, minimum, comparison, selection) on the integer unit.
 struct PairWork {
@@ -65,6 +67,7 @@ class SweepCounter {
       if (item.kind == Item::Kind::load) {
         loads_.request(id, group_.accesses[id].width, times);
         count_flight(id, times);
+        count_stage(id, times);
       } else {
         count_operation(item, times);
       }
@@ -83,6 +86,32 @@ class SweepCounter {
   }
 
  private:
+  [[nodiscard]] static bool is_ahead(const kernel::LoadsAhead& ahead, ItemId id) {
+    return ahead.contains(id) || ahead.stages_of(id) != nullptr;
+  }
+
+  /// Turns of a loop whose loads of an item are on their way together: while a stage is used all others are filled.
+  [[nodiscard]] int turns_under_way(ItemId id) const {
+    for (const kernel::LoadsAhead* ahead : {&group_.ahead, &sweep_.ahead}) {
+      if (ahead->stages_of(id) != nullptr) return ahead->stages - 1;
+    }
+    return 1;
+  }
+
+  /// What lies in a stage is written there and read from it; what is held there besides is counted with what is held.
+  void count_stage(ItemId id, double times) {
+    const bool staged = group_.ahead.stages_of(id) != nullptr || sweep_.ahead.stages_of(id) != nullptr;
+    if (!staged) return;
+    near_stage_ = true;
+    const auto held = std::ranges::find(group_.held, id, &kernel::HeldItem::item);
+    if (held != group_.held.end() && held->place == kernel::Hold::shared) return;
+    const double instructions = counted_.warps * times / held_elements_per_access * instructions_of_held_access;
+    const double bytes = times * graph::byte_size(counted_.program.at(id).dtype);
+    features_.shared_bytes += passes_of_stage * bytes * group_.threads * group_.tiles * counted_.schedule.cluster;
+    features_.instructions += instructions;
+    features_.exchange_instructions += instructions;
+  }
+
   /// Bytes that a load has on their way to one thread before their first use.
   void count_flight(ItemId id, double times) {
     const Item& item = counted_.program.at(id);
@@ -95,11 +124,11 @@ class SweepCounter {
     const bool copied = std::ranges::count(sweep_.copied, id) > 0;
     const double at_once =
         copied ? times / counted_.outer_iterations() : std::min(times, counted_.per_iteration(item.axes));
-    const bool ahead = group_.ahead.contains(id) || sweep_.ahead.contains(id);
+    const bool row_ahead = is_ahead(group_.ahead, id), ahead = row_ahead || is_ahead(sweep_.ahead, id);
     iteration_waits_ = iteration_waits_ || (!copied && !ahead);
-    row_waits_ = row_waits_ || !group_.ahead.contains(id);
-    const double bytes = (1 + counted_.places.turns_ahead(id)) * counted_.made_share(item) *
-                         graph::byte_size(item.dtype) * at_once *
+    row_waits_ = row_waits_ || !row_ahead;
+    const double turns = turns_under_way(id) + counted_.places.turns_ahead(id);
+    const double bytes = turns * counted_.made_share(item) * graph::byte_size(item.dtype) * at_once *
                          std::min(1.0, counted_.distinct_lanes(item.axes) / lanes);
     flight_ += bytes;
     if (ahead) ahead_ += bytes;
@@ -257,8 +286,9 @@ class SweepCounter {
   [[nodiscard]] double waiting_cycles() const {
     const double further = flight_ > 0 && !iteration_waits_ ? 0 : iterations() - 1;
     double rows = counted_.outer_iterations();
+    const double of_stages = near_stage_ ? counted_.device.shared_latency * rows * iterations() : 0;
     if (flight_ > 0 && !row_waits_) rows /= group_.extent(group_.ahead.axis, Level::loop);
-    return first_latency() * rows * (1 + further * latency_shown_per_iteration);
+    return first_latency() * rows * (1 + further * latency_shown_per_iteration) + of_stages;
   }
 
   const CountedGroup& counted_;
@@ -269,6 +299,7 @@ class SweepCounter {
   double flight_ = 0;             ///< bytes that one thread has under way before their first use
   double body_ = 0;               ///< instructions of one thread in a tile
   bool near_ = false;             ///< whether anything comes from L1 or shared memory
+  bool near_stage_ = false;       ///< whether anything comes from a stage of shared memory
   bool far_ = false;              ///< whether anything comes from device memory
   double ahead_ = 0;              ///< of flight_: asked for a turn ahead
   bool iteration_waits_ = false;  ///< whether some of these are made in the iteration

@@ -82,12 +82,20 @@ AnchorExplanation explain_anchor(const Graph& graph, const GroupProgram& group, 
   return text;
 }
 
-/// Loads that are on their way while the turn before them computes, and their registers.
+/// Loads that are on their way while the turns before them compute: into registers, and into shared memory.
 std::string describe_ahead(const GroupProgram& group) {
-  std::size_t loads = group.ahead.loads.size();
-  for (const kernel::Sweep& sweep : group.sweeps) loads += sweep.ahead.loads.size();
-  if (loads == 0) return {};
-  return fmt::format("{} load{} a turn ahead", loads, loads == 1 ? "" : "s");
+  std::size_t loads = group.ahead.loads.size(), staged = group.ahead.staged.size();
+  std::int64_t bytes = group.ahead.shared_bytes();
+  for (const kernel::Sweep& sweep : group.sweeps) {
+    loads += sweep.ahead.loads.size();
+    staged += sweep.ahead.staged.size();
+    bytes = std::max(bytes, sweep.ahead.shared_bytes());
+  }
+  const auto counted = [](std::size_t number) { return fmt::format("{} load{}", number, number == 1 ? "" : "s"); };
+  std::string text = loads == 0 ? "" : counted(loads) + " a turn ahead";
+  if (staged == 0) return text;
+  return fmt::format("{}{}{} ahead in {} stages of shared memory, {} bytes a block", text, text.empty() ? "" : ", ",
+                     counted(staged), group.mapping.stages, bytes);
 }
 
 GroupExplanation explain_group(const Graph& graph, const GroupProgram& group, int phase) {

@@ -31,12 +31,6 @@ __device__ __forceinline__ void copy_or_zero(unsigned char* to, const void* from
     *to = inside ? *static_cast<const u8*>(from) : u8{};
   }
 }
-__device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-// All but the latest `pending` groups of this thread's copies are there.
-template <int pending>
-__device__ __forceinline__ void wait_for_groups() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
-}
 
 // ---- tiles
 

@@ -281,6 +281,19 @@ __device__ __forceinline__ void wait_for_copies() {
   asm volatile("cp.async.wait_all;" ::: "memory");
 #endif
 }
+// What this thread asked for since the last of these is a group, of nothing too.
+__device__ __forceinline__ void commit_copies() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+// All but the latest `pending` groups of this thread's copies are there.
+template <int pending>
+__device__ __forceinline__ void wait_for_groups() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
+#endif
+}
 
 template <Written written, class T, class V>
 __device__ __forceinline__ void store_one(T* to, V value) {

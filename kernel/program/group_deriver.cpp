@@ -52,12 +52,18 @@ std::int64_t next_registers(const ScalarProgram& program, const GroupProgram& gr
   return load_registers(program, group, id) + of_address * (elements / width);
 }
 
+/// Registers for addresses while copies to stages are asked for: of one load after the other.
+std::int64_t stage_registers(const LoadsAhead& ahead) {
+  constexpr std::int64_t of_addresses = 6;  // in device and shared memory, and the stage's number (guess)
+  return ahead.staged.empty() ? 0 : of_addresses;
+}
+
 /// Registers for the next turn of the outer loops, and for what of this one's is not counted where it is loaded and
 /// used. Of narrow values that several sweeps widen the compiler keeps the wide ones besides.
 std::int64_t registers_ahead(const ScalarProgram& program, const GroupProgram& group,
                              const std::vector<bool>& is_held) {
   constexpr std::int64_t wide = 4;  // bytes
-  std::int64_t registers = 0;
+  std::int64_t registers = stage_registers(group.ahead);
   for (const ItemId id : group.ahead.loads) {
     registers += next_registers(program, group, id);
     const auto held = std::ranges::find(group.held, id, &HeldItem::item);
@@ -79,6 +85,7 @@ std::int64_t registers_of(const ScalarProgram& program, const GroupProgram& grou
     if (!is_held[id]) loads += load_registers(program, group, id);
   }
   for (const ItemId id : sweep.ahead.loads) loads += next_registers(program, group, id);
+  loads += stage_registers(sweep.ahead);
   for (const ItemId id : sweep.body) {
     const Item& item = program.at(id);
     heavy = heavy || (item.kind == Item::Kind::compute && graph::info(item.op).cost == graph::OpCost::expensive);
@@ -129,6 +136,7 @@ class GroupDerivation {
     STITCH_ASSIGN(group_.reductions, plan_reductions(structure_, group_));
     group_.exchange_bytes = exchange_bytes(structure_, group_.reductions);
     STITCH_TRY(place_held(structure_, group_));
+    place_stages(group_);
     estimate_registers(structure_, is_held, group_);
     if (structure_.anchors[0].kind == Anchor::Kind::sort) add_lines();
     group_.structure = std::move(context_.structure_);

@@ -36,6 +36,7 @@ Status place_held(const GroupStructure& structure, GroupProgram& group) {
         return make_error(ErrorKind::constraint, "a value held in registers is swept by a loop");
       continue;
     }
+    if (group.ahead.stages_of(held.item) != nullptr) continue;  // it stays in its stage (place_stages)
     const int size = kept_bytes(item);
     // In the sweep that computes the new value the old one is read before that is written; a load's copy is not.
     const int last = item.kind == Item::Kind::load ? held.from - 1 : held.from;

@@ -93,7 +93,18 @@ std::string fixed_order(const KernelProgram& p, const DeviceSpec&) {
   return {};
 }
 
-constexpr std::array<LegalityRule, 10> table = {{
+std::string asynchronous_copies(const KernelProgram& p, const DeviceSpec& d) {
+  constexpr int least = 8;
+  if (d.compute_major >= least) return {};
+  for (const PhaseProgram& phase : p.phases) {
+    for (const GroupProgram& group : phase.groups) {
+      if (group.mapping.shared_stages) return fmt::format("{} copies nothing to shared memory by itself", d.name);
+    }
+  }
+  return {};
+}
+
+constexpr std::array<LegalityRule, 11> table = {{
     {"threads", "a block has at most 1,024 threads", threads},
     {"whole-warps", "shuffles name all 32 lanes of a warp", whole_warps},
     {"shared-memory", "what a block keeps must fit its shared memory", shared_memory},
@@ -103,6 +114,7 @@ constexpr std::array<LegalityRule, 10> table = {{
     {"barrier-residency", "a grid barrier waits for blocks that must all be running", resident_for_barrier},
     {"slabs", "all blocks go on to the next slab", all_blocks_stay},
     {"fixed-order", "what is asked to be deterministic must not depend on who comes first", fixed_order},
+    {"stages", "stages in shared memory are filled while threads compute", asynchronous_copies},
     {"parameters", "a packed kernel's table travels in the parameter block", parameters},
 }};
 

@@ -75,13 +75,33 @@ struct RetainedLoad {
   double share = 0;                ///< of what all blocks load, in these rounds
 };
 
-/// Loads that are made a turn of a loop before they are used: while a turn computes, the next one's are on their way
-/// into registers of their own, and the first turn's are made before the loop (kernel/program/loads_ahead.h).
-struct LoadsAhead {
-  int axis = -1;  ///< whose loop it is
-  std::vector<ItemId> loads;
+/// A load whose turns lie in shared memory, turn t in stage t mod S of a ring. A thread finds what it asked for itself.
+struct StagedLoad {
+  ItemId item = -1;
+  std::int64_t stage_bytes = 0;    ///< of a block, in one turn
+  std::int64_t shared_offset = 0;  ///< of the first stage, bytes, as HeldItem's
+};
 
+/// Loads that are made before the turn of a loop that uses them: while a turn computes, those of the turns behind it
+/// are on their way, and those of the first turns are made before the loop (kernel/program/loads_ahead.h).
+struct LoadsAhead {
+  int axis = -1;                   ///< whose loop it is
+  std::vector<ItemId> loads;       ///< the next turn's, into registers of their own
+  int stages = 1;                  ///< of `staged`: those of stages - 1 turns are on their way
+  std::vector<StagedLoad> staged;  ///< into shared memory, by asynchronous copies
+
+  [[nodiscard]] bool empty() const { return loads.empty() && staged.empty(); }
   [[nodiscard]] bool contains(ItemId load) const { return std::ranges::find(loads, load) != loads.end(); }
+  [[nodiscard]] const StagedLoad* stages_of(ItemId load) const {
+    const auto found = std::ranges::find(staged, load, &StagedLoad::item);
+    return found != staged.end() ? &*found : nullptr;
+  }
+  /// Shared memory of all stages.
+  [[nodiscard]] std::int64_t shared_bytes() const {
+    std::int64_t bytes = 0;
+    for (const StagedLoad& load : staged) bytes += stages * load.stage_bytes;
+    return bytes;
+  }
 };
 
 /// One pass of a group's threads over their part of the tile.
@@ -95,7 +115,7 @@ struct Sweep {
   /// Of them, those that go straight to shared memory, where later sweeps find them too: a thread asks for all that its
   /// loops will read before it waits for any of it (cp.async).
   std::vector<ItemId> copied;
-  LoadsAhead ahead;  ///< of `early`: made a turn ahead of the sweep's innermost loop
+  LoadsAhead ahead;  ///< of `early`: made turns ahead of the sweep's innermost loop
 };
 
 /// A group under its mapping: everything that the emitter prints and the cost model counts. For one warp a row
@@ -117,14 +137,14 @@ struct GroupProgram {
   std::vector<HeldItem> held;
   /// Loads that are made once and kept in registers: before the outer loops, or before the turns of a recurrent kernel.
   std::vector<ItemId> hoisted;
-  LoadsAhead ahead;  ///< of all sweeps: made a turn ahead of the innermost of the outer loops
+  LoadsAhead ahead;  ///< of all sweeps: made turns ahead of the innermost of the outer loops
   std::vector<RetainedLoad> retained;
   std::int64_t hoisted_registers = 0;  ///< of a thread, in 32-bit words; part of `registers`
   std::vector<Sweep> sweeps;
   std::vector<ReductionPlan> reductions;
   std::int64_t tiles = 1;           ///< product of the grid extents (blocks of a cluster count once)
   std::int64_t exchange_bytes = 0;  ///< shared memory for reductions
-  std::int64_t held_bytes = 0;      ///< shared memory for held values
+  std::int64_t held_bytes = 0;      ///< shared memory for held values and stages
   int registers = 0;                ///< estimate per thread
 
   /// Whether vectors along this axis begin before their row.

@@ -66,9 +66,12 @@ struct GroupMapping {
   int vector_axis = -1;  ///< position of the axis whose vector extent is > 1, or the one that lanes walk
   Hold hold = Hold::registers;
   bool shifted = false;  ///< vectors begin before their row where it is not aligned (kernel/structure/row_shift.h)
-  /// Turns of a loop whose loads a thread has in registers: with 2 the next turn's are on their way while this one's
-  /// are used (kernel/program/loads_ahead.h), with 1 each turn asks for its own and waits.
+  /// Turns of a loop whose loads are there or under way: with 2 the next turn's are on their way while this one's are
+  /// used (kernel/program/loads_ahead.h), with 1 each turn asks for its own and waits.
   int stages = 1;
+  /// The stages lie in shared memory, which asynchronous copies fill; else the next turn's loads have registers of
+  /// their own, and there are two stages at most.
+  bool shared_stages = false;
 
   bool operator==(const GroupMapping&) const = default;
 };

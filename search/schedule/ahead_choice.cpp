@@ -1,6 +1,7 @@
 #include "search/schedule/ahead_choice.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <utility>
 
@@ -11,6 +12,13 @@ namespace {
 
 constexpr std::size_t most_groups = 8;
 constexpr double clearly = 0.99;  ///< of what it took before
+
+/// Where loads are made ahead, and how many turns: simplest first.
+struct AheadStages {
+  int count = 2;
+  bool shared = false;
+};
+constexpr std::array<AheadStages, 4> all_stages = {{{2, false}, {2, true}, {3, true}, {4, true}}};
 
 /// Whether a loop of the group has turns to look ahead to.
 bool loops(const kernel::GroupProgram& group) {
@@ -32,12 +40,14 @@ std::map<graph::NodeId, std::int64_t> partials_of(const kernel::KernelProgram& k
   return partials;
 }
 
-void count_registers(kernel::KernelProgram& kernel) {
+/// What a kernel takes, of what its groups do.
+void count_resources(kernel::KernelProgram& kernel) {
   kernel.registers = 0;
   for (const kernel::PhaseProgram& phase : kernel.phases) {
     for (const kernel::GroupProgram& group : phase.groups)
       kernel.registers = std::max(kernel.registers, group.registers);
   }
+  if (kernel.schedule.retained == 0) kernel.shared_bytes = kernel.held_bytes() + 2 * kernel.exchange_bytes();
 }
 
 }  // namespace
@@ -54,20 +64,27 @@ std::optional<kernel::KernelProgram> with_loads_ahead(
     for (std::size_t g = 0; g < kernel.phases[p].groups.size(); ++g) {
       const kernel::GroupProgram& group = kernel.phases[p].groups[g];
       if (!loops(group)) continue;
-      kernel::GroupMapping mapping = group.mapping;
-      mapping.stages = 2;
       const int of = group.structure.partial_of;
-      Result<kernel::GroupProgram> ahead =
-          kernel::derive_group(group.structure, mapping, kernel.schedule, of >= 0 ? partials.at(of) : 1);
-      if (!ahead) continue;  // its loops have no loads whose address the turn tells
-      kernel::KernelProgram changed = best ? *best : kernel;
-      changed.phases[p].groups[g] = std::move(*ahead);
-      changed.schedule.phases[p][g] = std::move(mapping);
-      count_registers(changed);
-      const std::optional<double> changed_us = predict_us(changed);
-      if (!changed_us || *changed_us > us * clearly) continue;
-      us = *changed_us;
-      best = std::move(changed);
+      for (const AheadStages stages : all_stages) {
+        // What phases hand on in shared memory lies behind the stages, in all that there is.
+        if (stages.shared && kernel.schedule.retained > 0) break;
+        kernel::GroupMapping mapping = group.mapping;
+        mapping.stages = stages.count;
+        mapping.shared_stages = stages.shared;
+        Result<kernel::GroupProgram> ahead =
+            kernel::derive_group(group.structure, mapping, kernel.schedule, of >= 0 ? partials.at(of) : 1);
+        if (!ahead && stages.shared) break;  // nothing to copy whose address the turn tells, or too few turns
+        if (!ahead) continue;
+        kernel::KernelProgram changed = best ? *best : kernel;
+        changed.phases[p].groups[g] = std::move(*ahead);
+        changed.schedule.phases[p][g] = std::move(mapping);
+        count_resources(changed);
+        const std::optional<double> changed_us = predict_us(changed);
+        if (!changed_us && stages.shared) break;  // more stages take more shared memory
+        if (!changed_us || *changed_us > us * clearly) continue;
+        us = *changed_us;
+        best = std::move(changed);
+      }
     }
   }
   return best;

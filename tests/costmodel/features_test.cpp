@@ -478,17 +478,19 @@ TEST(Features, ALoopWaitsOnceForLoadsMadeAhead) {
     const kernel::GroupProgram& group = program.phases[0].groups[0];
     return group.inner_loops.empty() ? group.extent(0, kernel::Level::loop) : 1;
   };
-  const auto staged = [](const KernelProgram& program, int stages) {
+  const auto staged = [](const KernelProgram& program, int stages, bool shared = false) {
     const kernel::GroupProgram& group = program.phases[0].groups[0];
     kernel::GroupMapping mapping = group.mapping;
     mapping.stages = stages;
+    mapping.shared_stages = shared;
     return kernel::derive_group(group.structure, mapping, program.schedule, 1);
   };
-  const auto made = profiler::test::make_case(norm_backward(8192, 256),
-                                              [&](const KernelProgram& p) { return rows_of(p) > 1 && staged(p, 2); });
+  const auto made = profiler::test::make_case(norm_backward(8192, 256), [&](const KernelProgram& p) {
+    return rows_of(p) > 3 && p.phases[0].groups[0].held_bytes == 0 && staged(p, 4, true);
+  });
   const double rows = rows_of(made.program);
-  const auto count = [&](int stages) {
-    const auto group = staged(made.program, stages);
+  const auto count = [&](int stages, bool shared = false) {
+    const auto group = staged(made.program, stages, shared);
     return group_features(*made.graph, group.value(), made.program, device);
   };
   const GroupFeatures plain = count(1), ahead = count(2);
@@ -497,6 +499,15 @@ TEST(Features, ALoopWaitsOnceForLoadsMadeAhead) {
   EXPECT_EQ(plain.bytes_in_flight, ahead.bytes_in_flight);
   EXPECT_EQ(plain.dram_read_bytes, ahead.dram_read_bytes);
   EXPECT_EQ(plain.latency_cycles - ahead.latency_cycles, (rows - 1) * device.dram_latency);
+  // Stages in shared memory have several turns' loads under way, which pass through it and are read from it.
+  for (const int stages : {2, 3, 4}) {
+    const GroupFeatures staged = count(stages, true);
+    EXPECT_EQ(staged.ahead_share, 1);
+    EXPECT_EQ(staged.bytes_in_flight, (stages - 1) * plain.bytes_in_flight);
+    EXPECT_EQ(staged.dram_read_bytes, plain.dram_read_bytes);
+    EXPECT_EQ(staged.latency_cycles - ahead.latency_cycles, rows * device.shared_latency);
+    EXPECT_EQ(staged.shared_bytes - plain.shared_bytes, 2 * plain.dram_read_bytes);
+  }
 }
 
 }  // namespace

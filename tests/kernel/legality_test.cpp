@@ -97,6 +97,11 @@ std::vector<Example> examples() {
        [](auto& p, auto&) { p = summed_by_atomics({.batch_invariant = true}, DType::f32); }},
       {"integers_in_a_fixed_order", "",
        [](auto& p, auto&) { p = summed_by_atomics({.deterministic = true}, DType::s32); }},
+      {"stages_of_copies", "", with([](auto& p, auto&) { p.phases[0].groups[0].mapping.shared_stages = true; }),
+       "a100"},
+      {"stages_without_copies", "stages",
+       with([](auto& p, auto&) { p.phases[0].groups[0].mapping.shared_stages = true; }), "t4",
+       "copies nothing to shared memory by itself"},
       {"table_of_parameters", "parameters",
        with([](auto& p, auto&) { p.phases[0].groups.resize(1000, p.phases[0].groups[0]); })},
   };

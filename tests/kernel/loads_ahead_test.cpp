@@ -1,10 +1,11 @@
-// Which loads a mapping with two stages makes a turn ahead, and what that costs.
+// Which loads a mapping with several stages makes turns ahead, and what that costs.
 #include "kernel/program/loads_ahead.h"
 
 #include <gmock/gmock.h>
 
 #include <functional>
 
+#include "kernel/pipeline/simulation.h"
 #include "kernel/program/group_deriver.h"
 #include "kernel/structure/structure_builder.h"
 #include "search/schedule/mapping_space.h"
@@ -99,6 +100,86 @@ TEST(LoadsAhead, OfALoopWithinASweepAreItsNextIterations) {
   EXPECT_GT(inner, 3);
 }
 
+/// The same with stages in shared memory.
+Result<GroupProgram> staged(const GroupStructure& structure, GroupMapping mapping, int stages) {
+  mapping.stages = stages;
+  mapping.shared_stages = true;
+  return derive_group(structure, mapping, schedule_of_block(), 1);
+}
+
+// Rows that registers hold while they are used are copied, and take shared memory instead of a second row's registers;
+// the number that a row has goes on coming through a register.
+TEST(LoadsAhead, InSharedMemoryAreWholeAccesses) {
+  const Graph graph = layer_norm_backward(2048, 256);
+  const GroupStructure structure = group_of(graph, {1});
+  int rows = 0;
+  for_each_pair(structure, [&](const GroupProgram& ahead, const GroupProgram& plain) {
+    if (!ahead.inner_loops.empty() || ahead.extent(0, Level::loop) < 3 || plain.held_bytes > 0) return;
+    const auto three = staged(structure, plain.mapping, 3);
+    ASSERT_TRUE(three) << three.error().message;
+    ++rows;
+    EXPECT_THAT(inputs_ahead(*three, three->ahead), ElementsAre(3));
+    ASSERT_EQ(three->ahead.staged.size(), 2);
+    std::int64_t end = 0;
+    for (const StagedLoad& load : three->ahead.staged) {
+      EXPECT_EQ(load.stage_bytes, 4 * three->threads * three->register_elements(AxisSet::of(0) | AxisSet::of(1)));
+      EXPECT_EQ(load.shared_offset % 16, 0);
+      EXPECT_EQ(load.shared_offset, end);
+      end += 3 * load.stage_bytes;
+    }
+    EXPECT_EQ(three->held_bytes, end);
+    EXPECT_LT(three->registers, ahead.registers);
+  });
+  EXPECT_GE(rows, 3);
+}
+
+// The loop with its stages has stages - 1 turns' copies under way while a turn computes, reads what was waited for, and
+// misses every wait that is dropped.
+TEST(LoadsAhead, HaveALoopOfStages) {
+  using pipeline::TileStatement;
+  for (int stages = 2; stages <= 4; ++stages) {
+    for (std::int64_t turns = stages; turns < 10; ++turns) {
+      auto nest = staged_loop("row", turns, stages);
+      ASSERT_TRUE(nest) << nest.error().message;
+      const auto done = pipeline::simulate(*nest);
+      ASSERT_TRUE(done) << done.error().message;
+      EXPECT_EQ(done->computed, turns);
+      EXPECT_EQ(done->copied, turns);
+      EXPECT_EQ(done->ahead, std::min<std::int64_t>(stages, turns) - 1);
+      const auto dropped = std::erase_if(nest->body.back().body,
+                                         [](const TileStatement& s) { return s.kind == TileStatement::Kind::wait; });
+      EXPECT_EQ(dropped, 1);
+      EXPECT_FALSE(pipeline::simulate(*nest));
+    }
+    EXPECT_FALSE(staged_loop("row", stages - 1, stages));
+  }
+}
+
+// What is held in shared memory as it is lies in its stage, and nowhere else.
+TEST(LoadsAhead, OfHeldRowsStayInTheirStages) {
+  const Graph graph = softmax(4096, 16384);
+  const GroupStructure structure = group_of(graph, {1});
+  search::MappingSpaceOptions space;
+  space.threads = threads;
+  int rows = 0;
+  for (GroupMapping mapping : search::enumerate_mappings(structure, space, *find_device("h100"))) {
+    if (mapping.axes[0].at(Level::grid) < 4) continue;
+    mapping.axes[0].at(Level::grid) /= 4;
+    mapping.axes[0].at(Level::loop) *= 4;
+    const auto plain = derive_group(structure, mapping, schedule_of_block(), 1);
+    const auto two = staged(structure, mapping, 2);
+    if (!plain || !two || two->ahead.staged.empty() || two->inner_loops.empty()) continue;
+    ++rows;
+    const StagedLoad& load = two->ahead.staged.at(0);
+    EXPECT_EQ(std::ranges::count(two->held, load.item, &HeldItem::item), 1);
+    EXPECT_EQ(std::ranges::count(two->sweeps[0].copied, load.item), 1);
+    EXPECT_EQ(load.stage_bytes, 4 * threads * two->elements_per_thread(AxisSet::of(0) | AxisSet::of(1)));
+    EXPECT_EQ(two->held_bytes, load.shared_offset + 2 * load.stage_bytes);
+    EXPECT_GE(load.shared_offset + load.stage_bytes, plain->held_bytes);  // without the second row as much as before
+  }
+  EXPECT_GT(rows, 0);
+}
+
 struct Refusal {
   std::string name;
   std::function<void(GroupMapping&, Schedule&)> change;
@@ -133,6 +214,23 @@ INSTANTIATE_TEST_SUITE_P(
     Reasons, RefusedLoadsAhead,
     testing::Values(Refusal{"three_stages", [](GroupMapping& mapping, Schedule&) { mapping.stages = 3; },
                             "3 stages of loads in registers, at most 2"},
+                    Refusal{"five_stages",
+                            [](GroupMapping& mapping, Schedule&) {
+                              mapping.stages = 5;
+                              mapping.shared_stages = true;
+                            },
+                            "5 stages of loads in shared memory, at most 4"},
+                    Refusal{"more_stages_than_turns",
+                            [](GroupMapping& mapping, Schedule&) {
+                              for (AxisMapping& axis : mapping.axes) {
+                                if (axis.at(Level::loop) == 1) continue;
+                                axis.at(Level::grid) *= axis.at(Level::loop);
+                                axis.at(Level::loop) = 2;
+                              }
+                              mapping.stages = 3;
+                              mapping.shared_stages = true;
+                            },
+                            "no loop has loads"},
                     Refusal{"a_recurrent_kernel", [](GroupMapping&, Schedule& schedule) { schedule.rows = 8; },
                             "no next row"},
                     Refusal{"no_loop",

@@ -65,6 +65,39 @@ TEST(AheadChoice, IsTheKernelThatItsScheduleGives) {
   EXPECT_GT(changed, 3);
 }
 
+/// A prediction that likes stages in shared memory, up to so many.
+auto liking_shared(int most) {
+  return [most](const kernel::KernelProgram& program) -> std::optional<double> {
+    double us = 100;
+    for (const kernel::PhaseProgram& phase : program.phases) {
+      for (const kernel::GroupProgram& group : phase.groups)
+        us -= group.mapping.shared_stages ? 5 * std::min(group.mapping.stages, most) : 0;
+    }
+    return us;
+  };
+}
+
+// Stages in shared memory are as few as the prediction gains by, and the kernel is what its schedule gives.
+TEST(AheadChoice, TakesAsManyStagesOfSharedMemoryAsPay) {
+  int changed = 0;
+  const Graph graph = layer_norm_backward(8192, 256);
+  for (const StitchCandidate& candidate : candidates(graph)) {
+    const auto ahead = with_loads_ahead(candidate.program, 100, liking_shared(3));
+    if (!ahead || stages_of(*ahead) < 3) continue;  // too few turns
+    ++changed;
+    EXPECT_EQ(stages_of(*ahead), 3);
+    const kernel::AxisAnalysis analysis(graph);
+    const auto structure = kernel::derive_structure(graph, analysis, {ahead->schedule.tile_axes, {}});
+    ASSERT_TRUE(structure) << structure.error().message;
+    const auto derived = kernel::derive_program(graph, *structure, ahead->schedule);
+    ASSERT_TRUE(derived) << derived.error().message;
+    EXPECT_EQ(derived->registers, ahead->registers);
+    EXPECT_EQ(derived->shared_bytes, ahead->shared_bytes);
+    EXPECT_GT(derived->shared_bytes, candidate.program.shared_bytes);
+  }
+  EXPECT_GT(changed, 3);
+}
+
 TEST(AheadChoice, IsMadeOnlyForWhatIsClearlyFaster) {
   int loops = 0;
   for (const StitchCandidate& candidate : candidates(layer_norm_backward(2048, 256))) {
