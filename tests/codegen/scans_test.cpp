@@ -11,6 +11,7 @@
 
 #include "base/random.h"
 #include "graph/builder.h"
+#include "graph/simplify.h"
 #include "kernel/rewrite/tiled_scan.h"
 #include "tests/codegen/kernel_run.h"
 #include "tests/graph/associative_scans.h"
@@ -171,6 +172,30 @@ TEST(ScansEmulated, HaveWorkBeforeAndBehindThem) {
   const std::int64_t count = graph::element_count(dims);
   expect_right(each, {numbers(DType::f32, count, 1), numbers(DType::f32, count, 2)});
 }
+
+class ScanGradientsEmulated : public testing::TestWithParam<DifferentiatedScan> {};
+
+// A scan and its gradient, written out as jax does, are two scans of one kernel, whose elements are shifted by one.
+TEST_P(ScanGradientsEmulated, AreOneKernelOfTwoScans) {
+  for (const auto& [dims, dimension] : {std::pair<Dims, std::int64_t>{{3, 516}, 1}, {{130, 36}, 0}}) {
+    for (const bool reverse : {false, true}) {
+      Builder b;
+      const std::vector<Value> results = training(GetParam(), dims, dimension, reverse)(b);
+      Result<graph::Graph> line = b.finish(results);
+      ASSERT_TRUE(line) << line.error().message;
+      ASSERT_TRUE(graph::simplify(*line, {}));
+      const KernelCase each = make_case(std::move(line));
+      std::vector<Bytes> inputs;
+      for (const graph::NodeId p : each.graph->parameters()) {
+        const graph::TensorType& type = each.graph->node(p).type();
+        inputs.push_back(numbers(type.dtype, type.elements(), inputs.size() + 1));
+      }
+      expect_right(each, inputs);
+    }
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Combiners, ScanGradientsEmulated, testing::ValuesIn(differentiated_scans()),
+                         [](const auto& each) { return each.param.name; });
 
 // Sums of columns are scanned and meet sums of rows of the same square: the scan has axes of its own.
 TEST(ScansEmulated, GoAlongTheirOwnAxesWhereRowsMeetColumns) {

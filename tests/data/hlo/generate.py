@@ -388,6 +388,31 @@ def associative_tuples(x, starts, re, im):
         lax.associative_scan(online, (x, jnp.ones_like(x)), axis=1)) + lax.associative_scan(turned, (re, im), axis=1)
 
 
+@case(uniform(2, 16, 3), normal(2, 16, 3), uniform(2, 13), normal(2, 21), uniform(2, 21) < 0.2, normal(3, 11))
+def associative_gradients(a, b, decay, x, starts, y):
+    def segment(left, right):
+        return left[0] | right[0], jnp.where(right[0], right[1], left[1] + right[1])
+
+    def gated(a, b):
+        h = lax.associative_scan(linear, (jax.nn.sigmoid(a), b * a), axis=1)[1]
+        return jnp.sum(h * jnp.sin(b)), h
+
+    def advantages(decay, x):
+        return jnp.sum(lax.associative_scan(linear, (decay, x[:, :13]), reverse=True, axis=1)[1] ** 2)
+
+    def masked(x, y):
+        hidden = jnp.where(jnp.arange(11) % 4 == 2, -jnp.inf, y)
+        return jnp.sum(lax.cumlogsumexp(y, 1) * y) + jnp.sum(lax.associative_scan(jnp.logaddexp, hidden, axis=1)[:, 3:] ** 2)
+
+    def others(x, y):
+        segments = lax.associative_scan(segment, (starts, x), axis=1)[1]
+        return jnp.sum(jnp.sin(segments)) + jnp.sum(jnp.cumprod(y, 1) ** 2) + jnp.sum(
+            lax.associative_scan(jnp.add, y, axis=1) ** 2)
+
+    return (jax.grad(gated, (0, 1), has_aux=True)(a, b), jax.grad(advantages, (0, 1))(decay, x),
+            jax.grad(masked, 1)(x, y), jax.grad(others, (0, 1))(x, y))
+
+
 def plain(array):
     array = np.asarray(array)
     dtype = {"bool": "pred", "int8": "s8", "uint8": "u8", "int32": "s32", "uint32": "u32", "int64": "s64",
