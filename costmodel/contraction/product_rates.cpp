@@ -4,6 +4,8 @@
 #include <cmath>
 #include <set>
 
+#include "kernel/contraction/computed_operand.h"
+
 namespace stitch::costmodel {
 namespace {
 
@@ -96,6 +98,20 @@ double different_share(const ContractionProblem& problem, const kernel::Contract
   const double there = static_cast<double>(problem.graph->node(parameter).type().elements());
   const double named = different_batches(operand) * static_cast<double>(rows) * static_cast<double>(problem.contracted);
   return named > there ? there / named : 1;
+}
+
+double read_bytes(const ContractionProblem& problem, bool left) {
+  const kernel::ComputedOperand* computed = kernel::computed_side(problem, left);
+  if (computed != nullptr) return computed->tensor_bytes;
+  return graph::byte_size((left ? problem.left : problem.right).dtype);
+}
+
+double computing_instructions(const kernel::ComputedOperand& computed, int elements) {
+  // A place and its bounds, twice; loads of 16 bytes; of each element widening, what it is made by, and rounding.
+  const double loads = std::ceil(static_cast<double>(computed.each.bytes) * elements / kernel::widest_bytes);
+  const double of_element = computed.each.count + computed.instructions + 1;
+  return 1.5 * copy_instructions + std::max<double>(loads, computed.each.count) + computed.together.count +
+         elements * of_element;
 }
 
 double epilogue_reads(const ContractionProblem& problem) {
