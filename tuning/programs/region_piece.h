@@ -34,6 +34,7 @@ struct RegionPiece {
                graph::NodeId>
       work;
   int first = 0, last = 0;  ///< of its operators in the graph's order
+  int computed = 0;         ///< operands that its kernel computes while it loads them (operand_groups.h)
 };
 
 /// Values in their order, each once.
