@@ -136,24 +136,33 @@ TEST(OperandGroups, ArePricedByWhatTheySave) {
   EXPECT_LT(small->ours_us, small->library_us) << "the library's call is behind a kernel that converts";
 }
 
-/// A program whose operand is computed on its way, which was proved beside all that leads to it.
+/// A program whose operand is computed on its way, which was proved beside all that leads to it; of sm_80 and sm_90a.
 TEST(OperandGroupsEmulated, ArePlannedAndProved) {
-  Builder b;
-  import::Imported model;
-  model.graph = *b.finish({times_weight(b, rows_normed(b, made_tensor(b)))});
-  const auto tuner = tuner_for(shared_device(), ProductsBy::ours);
-  ASSERT_TRUE(tuner) << tuner.error().message;
-  const auto program = make_program(model, **tuner, {.name = "normed", .tunes = true});
-  ASSERT_TRUE(program) << program.error().message;
-  ASSERT_EQ(program->fragments.size(), 2U);
-  EXPECT_TRUE(program->calls.empty());
-  const auto product = std::ranges::find_if(program->fragments, [](const api::ProgramFragment& fragment) {
-    return std::ranges::count(fragment.graph.nodes(), Op::dot, &graph::Node::op) > 0;
-  });
-  ASSERT_TRUE(product->plan) << product->why_none;
-  ASSERT_EQ(product->plan->launches.size(), 1U);
-  EXPECT_THAT(product->plan->launches[0].description, HasSubstr("computed of f32, f32, f32"));
-  EXPECT_EQ(product->plan->verified_share, 1.0);
+  static SystemClock clock;
+  static RealFileSystem files;
+  for (const char* target : {"a100", "h100"}) {
+    SCOPED_TRACE(target);
+    Builder b;
+    import::Imported model;
+    const Value x = b.binary(Op::multiply, b.unary(Op::tanh, made_tensor(b)), made_tensor(b));
+    const Value w = b.parameter(DType::bf16, {made_width, made_width});
+    model.graph = *b.finish({b.dot(b.convert(x, DType::bf16), w, {{}, {}, {1}, {0}, DType::bf16})});
+    TunerOptions options;
+    options.products = ProductsBy::ours;
+    options.target = target;
+    options.verify.distributions.resize(1);
+    const auto tuner = Tuner::create(options, shared_device(), nullptr, files, clock);
+    ASSERT_TRUE(tuner) << tuner.error().message;
+    const auto program = make_program(model, **tuner, {.name = "scaled", .tunes = true});
+    ASSERT_TRUE(program) << program.error().message;
+    EXPECT_TRUE(program->calls.empty());
+    ASSERT_EQ(program->fragments.size(), 1U);
+    const api::ProgramFragment& product = program->fragments[0];
+    ASSERT_TRUE(product.plan) << product.why_none;
+    ASSERT_EQ(product.plan->launches.size(), 1U);
+    EXPECT_THAT(product.plan->launches[0].description, HasSubstr("(left computed of f32, f32)"));
+    EXPECT_EQ(product.plan->verified_share, 1.0);
+  }
 }
 
 }  // namespace
