@@ -166,6 +166,37 @@ TEST(ComputedKernelEmulated, GatesAreOfWhatIsComputed) {
   expect_problem_right(*problem, default_of(*problem));
 }
 
+/// A convolution by windows of one position: the norm and activation before it, features last or first, in steps of 2.
+TEST(ComputedKernelEmulated, ConvolutionsOfOnePositionAreRight) {
+  for (const bool features_last : {false, true}) {
+    for (const std::int64_t step : {1, 2}) {
+      Builder b;
+      const std::int64_t feature = features_last ? 3 : 1, down = features_last ? 1 : 2;
+      const Dims dims = features_last ? Dims{2, 6, 8, 32} : Dims{2, 32, 6, 8};
+      const Value scaled =
+          b.add(Op::multiply, {b.parameter(f16, dims), b.broadcast(b.parameter(f16, {32}), dims, {feature})});
+      const Value x = b.add(Op::maximum, {scaled, b.filled(f16, dims, 0)});
+      graph::ConvolutionAttributes a;
+      a.strides = {step, step};
+      a.low = a.high = {0, 0};
+      a.input_dilation = a.kernel_dilation = {1, 1};
+      a.window_reversal = {false, false};
+      a.input_batch = a.output_batch = 0;
+      a.input_feature = a.output_feature = feature;
+      a.input_spatial = a.output_spatial = {down, down + 1};
+      a.kernel_spatial = {0, 1};
+      a.kernel_input_feature = 2;
+      a.kernel_output_feature = 3;
+      a.result = f16;
+      const auto graph = b.finish({b.add(Op::convolution, {x, b.parameter(f16, {1, 1, 32, 24})}, a)});
+      ASSERT_TRUE(graph) << graph.error().message;
+      const auto problem = kernel::derive_computed(*graph);
+      ASSERT_TRUE(problem) << problem.error().message;
+      expect_problem_right(*problem, default_of(*problem));
+    }
+  }
+}
+
 /// Shapes, layouts, types, what is computed and schedules drawn by a seed; STITCH_COMPUTED: how many.
 TEST(ComputedKernelEmulated, RandomProblemsAreRight) {
   constexpr DType dtypes[] = {f16, bf16, f32};
