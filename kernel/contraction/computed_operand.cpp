@@ -53,10 +53,14 @@ std::optional<bool> side_of(const ContractionProblem& problem, int parameter) {
   return std::nullopt;
 }
 
+/// Tensors of at most this share of an operand's elements are found in caches.
+constexpr std::int64_t small_share = 16;
+
 /// What loading an element takes, and making it of that.
 Status describe(const ContractionProblem& problem, ComputedOperand& computed) {
   STITCH_ASSIGN(const ComputedElement made, computed_element(problem, computed));
   const ScalarProgram& program = made.program;
+  const Graph& graph = *problem.computing;
   const int along = copied_axis(computed.left ? problem.left : problem.right);
   const std::vector<bool> used = needed_by(program, made.element);
   for (ItemId id = 0; id <= made.element; ++id) {
@@ -71,10 +75,13 @@ Status describe(const ContractionProblem& problem, ComputedOperand& computed) {
     ComputedOperand::Loads& loads = item.axes.contains(along) ? computed.each : computed.together;
     ++loads.count;
     loads.bytes += bytes;
-    if (item.axes.contains(1) && item.axes.contains(2)) {
+    // Of groups of rows and depths there are few, too.
+    const graph::TensorType& whole = graph.node(graph.parameters()[item.buffer.number]).type();
+    const bool is_small = whole.elements() * small_share <= graph.type(computed.value).elements();
+    if (item.axes.contains(1) && item.axes.contains(2) && !is_small) {
       computed.tensor_bytes += bytes;
     } else {
-      computed.small_bytes += program.loaded_bytes(item);
+      computed.small_bytes += std::min(whole.bytes(), program.loaded_bytes(item));
     }
   }
   std::ranges::sort(computed.reads);

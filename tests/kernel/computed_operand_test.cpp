@@ -51,6 +51,18 @@ TEST(ComputedOperands, AreProductsOfWhatIsNowhere) {
   EXPECT_EQ(held_registers(left, 8), 22);
 }
 
+/// A value of many rows and features, such as a group's scale, comes from caches as those of one row do.
+TEST(ComputedOperands, ReadFewValuesOfGroupsFromCaches) {
+  Builder b;
+  const graph::Dims groups = {computed_rows / 8, 8, 4, computed_depth / 4};
+  const Value scale = b.broadcast(b.parameter(DType::f32, {computed_rows / 8, 4}), groups, {0, 2});
+  const Value x = b.binary(Op::multiply, b.parameter(DType::f32, operand_dims), b.reshape(scale, operand_dims));
+  const auto problem = derive_computed(finished(b, {times(b, x)}));
+  ASSERT_TRUE(problem) << problem.error().message;
+  EXPECT_EQ(problem->computed[0].tensor_bytes, 4);
+  EXPECT_EQ(problem->computed[0].small_bytes, 4 * computed_rows / 8 * 4);
+}
+
 TEST(ComputedOperands, AreOfEitherSideOrBoth) {
   Builder b;
   const Value x = b.convert(b.parameter(DType::f32, operand_dims), DType::bf16);
