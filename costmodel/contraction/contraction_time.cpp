@@ -270,8 +270,9 @@ class Pricing {
   [[nodiscard]] double copying_instructions() const {
     const auto of = [&](const ContractionOperand& operand, double bytes, int copy) {
       const kernel::ComputedOperand* computed = kernel::computed_side(p_, &operand == &p_.left);
+      const int size = graph::byte_size(operand.dtype);
       const double each = computed != nullptr
-                              ? computing_instructions(*computed, copy / graph::byte_size(operand.dtype))
+                              ? computing_instructions(*computed, size, copy / size)
                               : copy_instructions + window_instructions * static_cast<double>(operand.windows.size());
       return bytes / copy / shape_.threads * each;
     };

@@ -75,6 +75,7 @@ Status describe(const ContractionProblem& problem, ComputedOperand& computed) {
     ComputedOperand::Loads& loads = item.axes.contains(along) ? computed.each : computed.together;
     ++loads.count;
     loads.bytes += bytes;
+    loads.narrow += bytes < 4 ? 1 : 0;
     // Of groups of rows and depths there are few, too.
     const graph::TensorType& whole = graph.node(graph.parameters()[item.buffer.number]).type();
     const bool is_small = whole.elements() * small_share <= graph.type(computed.value).elements();

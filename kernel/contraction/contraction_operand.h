@@ -57,6 +57,7 @@ struct ComputedOperand {
   /// What is loaded for each element, and once for all elements that are copied together.
   struct Loads {
     int count = 0, bytes = 0;
+    int narrow = 0;  ///< of fewer than 4 bytes: widened for themselves
     bool operator==(const Loads&) const = default;
   };
   Loads each, together;

@@ -45,8 +45,8 @@ TEST(ComputedOperands, AreProductsOfWhatIsNowhere) {
   const ComputedOperand& left = problem->computed[0];
   EXPECT_THAT(left.reads, ElementsAre(0, 1, 2, 3, 4));
   EXPECT_EQ(left.tensor_bytes, 2) << "of x alone";
-  EXPECT_EQ(left.each, (ComputedOperand::Loads{3, 10})) << "x, γ and β";
-  EXPECT_EQ(left.together, (ComputedOperand::Loads{2, 8})) << "both statistics of a row";
+  EXPECT_EQ(left.each, (ComputedOperand::Loads{3, 10, 1})) << "x, γ and β";
+  EXPECT_EQ(left.together, (ComputedOperand::Loads{2, 8, 0})) << "both statistics of a row";
   EXPECT_EQ(left.small_bytes, 2 * 4 * computed_rows + 2 * 4 * computed_depth);
   EXPECT_EQ(held_registers(left, 8), 22);
 }
