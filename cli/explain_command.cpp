@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
@@ -8,6 +10,7 @@
 #include "cli/explain/pipeline_timeline.h"
 #include "graph/simplify.h"
 #include "import/import.h"
+#include "tuning/programs/model_program.h"
 
 namespace stitch::cli {
 namespace {
@@ -20,12 +23,27 @@ struct ExplainOptions {
   bool no_run = false;
 };
 
-/// The products of a simplified graph, each with the kernel of ours that is predicted to be fastest, if there is one.
-std::vector<Product> explain_products(const graph::Graph& graph, const DeviceSpec& device) {
-  std::vector<Product> products = products_of(graph);
+/// Those of its program with kernels of ours whose operands are computed while they are loaded.
+Result<std::vector<Product>> computing_products(const import::Imported& model, const tuning::Tuner& tuner) {
+  tuning::ProgramRequest request;
+  request.products = tuning::ProductsBy::ours;
+  STITCH_ASSIGN(const api::Program program, tuning::outline_program(model, tuner, request));
+  std::vector<Product> products = products_of(program);
+  std::erase_if(products, [](const Product& product) {
+    const auto* one = std::get_if<ContractionCase>(&product.of);
+    return one == nullptr || one->problem.computed.empty();
+  });
+  return products;
+}
+
+/// The products of a simplified model, each with the kernel of ours that is predicted to be fastest, if there is one.
+std::vector<Product> explain_products(const import::Imported& model, const tuning::Tuner& tuner) {
+  std::vector<Product> products = products_of(model.graph);
+  // A model that has no program with kernels of ours has none of these.
+  if (auto computing = computing_products(model, tuner)) std::ranges::move(*computing, std::back_inserter(products));
   for (Product& product : products) {
     if (!product.why_none.empty()) continue;
-    const Status chosen = choose(product, device, tuning::space_under(graph.constraints, 1));
+    const Status chosen = choose(product, tuner.scorer().device(), tuning::space_under(model.graph.constraints, 1));
     if (!chosen) product.why_none = chosen.error().message;
   }
   return products;
@@ -50,7 +68,7 @@ Result<ExitCode> explain(const ExplainOptions& options) {
   STITCH_TRY(graph::simplify(imported.graph));
   const DeviceSpec& device = session->tuner->scorer().device();
   std::vector<Product> products;
-  if (options.fragment.empty()) products = explain_products(imported.graph, device);
+  if (options.fragment.empty()) products = explain_products(imported, *session->tuner);
   STITCH_ASSIGN(const tuning::ModelFragments model, tuning::cut_model(std::move(imported), *session->tuner));
   const tuning::ProgressSink progress = progress_display(options.common.quiet);
   std::vector<FragmentExplanation> fragments;

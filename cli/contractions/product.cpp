@@ -60,6 +60,24 @@ std::string parts_of(const costmodel::ContractionTime& time) {
       time.launch, time.rounds, time.resident);
 }
 
+/// Of operands that are computed while they are loaded, what that takes.
+std::string computing_text(const Product& product) {
+  const auto* product_case = std::get_if<ContractionCase>(&product.of);
+  if (product_case == nullptr) return {};
+  const kernel::ContractionProblem& problem = product_case->problem;
+  const auto shape = shape_of(problem, product_case->choice.ranked.best.front().schedule);
+  std::string text;
+  for (const kernel::ComputedOperand& computed : problem.computed) {
+    text += fmt::format(
+        "    {} operand computed while it is loaded: {} bytes of tensors an element, {} loads for each and {} for "
+        "those "
+        "that are copied together, {:.0f} instructions besides; a tile on its way is in {} registers a thread\n",
+        computed.left ? "left" : "right", computed.tensor_bytes, computed.each.count, computed.together.count,
+        computed.instructions, shape.held);
+  }
+  return text;
+}
+
 std::string parts_of(const costmodel::AttentionTime& time) {
   return fmt::format(
       "    loop {:.2f} (multiplying {:.2f}, exponentials {:.2f}, shared memory {:.2f}, issue {:.2f}), L2 {:.2f}, "
@@ -233,6 +251,7 @@ std::string to_text(const Product& product) {
                       summary.predicted_us, rival_name(product), summary.rival_us, summary.uncertainty_us,
                       summary.bound_by, summary.enumerated);
   text += with_case(product, [](const auto& each) { return parts_of(each.choice.time); });
+  text += computing_text(product);
   return text + fmt::format("    {} blocks of {} threads, {} bytes of dynamic shared memory\n", summary.blocks,
                             summary.threads, summary.shared_bytes);
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "codegen/contraction/computed_text.h"
 #include "codegen/contraction/contraction_epilogue.h"
 #include "codegen/contraction/contraction_text.h"
 #include "codegen/contraction/gate_text.h"
@@ -49,7 +50,7 @@ class ContractionPrinter {
                : warpgroup()           ? "warpgroup.cuh"
                                        : "contraction.cuh",
                combines_rows() ? "row_totals.cuh" : "");
-    print_operands();
+    STITCH_TRY(print_operands());
     if (warpgroup()) print_wgmma(out_, "Product", problem_, schedule_);
     if (schedule_.tensor_copies) STITCH_TRY(print_tensor_maps(out_, problem_, schedule_));
     out_.line("using Cores = {};",
@@ -69,12 +70,14 @@ class ContractionPrinter {
   }
 
  private:
-  void print_operands() {
+  Status print_operands() {
     const bool whole_depth = has_whole_depth(problem_, schedule_);
     const TileText left = {schedule_.block_rows, schedule_.block_depth, schedule_.left_copy,
                            schedule_.swizzle,    warpgroup(),           problem_.rows % schedule_.block_rows == 0,
                            whole_depth};
-    if (summed()) {
+    if (const kernel::ComputedOperand* computed = kernel::computed_side(problem_, true)) {
+      STITCH_TRY(print_computed_operand(out_, "Left", problem_, *computed, left));
+    } else if (summed()) {
       print_operand_of_terms(out_, problem_, true, left);
     } else {
       print_operand(out_, "Left", problem_.left, problem_.rows, problem_.contracted, left);
@@ -89,10 +92,18 @@ class ContractionPrinter {
                             warpgroup(),
                             whole_columns,
                             whole_depth};
-    if (summed()) return print_operand_of_terms(out_, problem_, false, right);
-    if (!problem_.members.empty()) return print_right_of_members(out_, problem_, right);
-    if (problem_.other_right) return print_right_of_gates(out_, problem_, right);
-    print_operand(out_, "Right", problem_.right, problem_.columns, problem_.contracted, right);
+    if (const kernel::ComputedOperand* computed = kernel::computed_side(problem_, false))
+      return print_computed_operand(out_, "Right", problem_, *computed, right);
+    if (summed()) {
+      print_operand_of_terms(out_, problem_, false, right);
+    } else if (!problem_.members.empty()) {
+      print_right_of_members(out_, problem_, right);
+    } else if (problem_.other_right) {
+      print_right_of_gates(out_, problem_, right);
+    } else {
+      print_operand(out_, "Right", problem_.right, problem_.columns, problem_.contracted, right);
+    }
+    return {};
   }
 
   /// Parameters that are read, results, and what blocks of a split tile share.
@@ -101,6 +112,10 @@ class ContractionPrinter {
     for (const kernel::ContractionOperand* operand : kernel::left_operands(problem_)) read.insert(operand->parameter);
     for (const kernel::ContractionOperand* operand : kernel::right_operands(problem_)) read.insert(operand->parameter);
     if (problem_.other_right) read.insert(problem_.other_right->parameter);
+    for (const kernel::ComputedOperand& computed : problem_.computed) {
+      read.erase(computed.parameter);
+      read.insert(computed.reads.begin(), computed.reads.end());
+    }
     for_each_function([&](const ContractionEpilogue& epilogue) {
       read.insert(epilogue.parameters.begin(), epilogue.parameters.end());
     });
@@ -134,12 +149,16 @@ class ContractionPrinter {
     print_place();
     print_row_begin(out_, schedule_);
     out_.line("{}", wait);
-    if (summed()) {
+    if (const kernel::ComputedOperand* computed = kernel::computed_side(problem_, true)) {
+      out_.line("const Left left = {};", computed_members(*computed));
+    } else if (summed()) {
       print_copies_of_terms(out_, problem_, schedule_, shape_.threads);
     } else {
       out_.line("const Left left = {{in{} + Left::of_batch(batch)}};", problem_.left.parameter);
     }
-    if (!problem_.members.empty()) {
+    if (const kernel::ComputedOperand* computed = kernel::computed_side(problem_, false)) {
+      out_.line("const Right right = {};", computed_members(*computed));
+    } else if (!problem_.members.empty()) {
       print_right_of_tile(out_, problem_);
     } else if (problem_.other_right) {
       print_right_of_both(out_, problem_);
@@ -147,6 +166,7 @@ class ContractionPrinter {
       out_.line("const Right right = {{in{} + Right::of_batch(batch)}};", problem_.right.parameter);
     }
     out_.line("Cores cores;");
+    if (shape_.depth_tiles > 0) print_held_tiles(out_, problem_, shape_.threads);
     out_.blank();
     if (warpgroup()) {
       print_warpgroup_loop(out_, problem_, schedule_);
@@ -203,6 +223,11 @@ class ContractionPrinter {
   }
 
   void print_copy(const TileNest& nest, const TileStatement& s) {
+    if (s.staged) {
+      using Part = TileStatement::Part;
+      const StagedCopy copy{s.to.buffer == left_tile, s.part != Part::store, s.part != Part::load};
+      return print_staged_copy(out_, copy, tile_text(nest, s.to), text_of(nest, s.to.tile), schedule_.block_depth);
+    }
     if (s.to.buffer == left_tile || s.to.buffer == right_tile) {
       return print_tile_copy(out_, s.to.buffer == left_tile, shape_.threads, tile_text(nest, s.to),
                              text_of(nest, s.to.tile), schedule_.block_depth, summed());
@@ -264,9 +289,13 @@ Result<TileNest> contraction_nest(const ContractionProblem& problem, const Contr
   TileStatement inner = pipeline::tile_loop(
       steps, {pipeline::tile_copy({left_part, step, zero}, {left_tile, k, zero}),
               pipeline::tile_copy({right_part, step, zero}, {right_tile, k, zero}), std::move(compute)});
+  const auto tile_copy = [&](int to, int from) {
+    TileStatement copy = pipeline::tile_copy({to, k, zero}, {from, k, zero});
+    copy.staged = copy.changes = kernel::computed_side(problem, to == left_tile) != nullptr;
+    return copy;
+  };
   nest.body = {pipeline::tile_loop(
-      tiles, {pipeline::tile_copy({left_tile, k, zero}, {left_memory, k, zero}),
-              pipeline::tile_copy({right_tile, k, zero}, {right_memory, k, zero}), std::move(inner)})};
+      tiles, {tile_copy(left_tile, left_memory), tile_copy(right_tile, right_memory), std::move(inner)})};
   return pipeline::pipelined(
       std::move(nest), {1, 1, schedule.stages, schedule.stages, schedule.fragment_stages, schedule.fragment_stages});
 }

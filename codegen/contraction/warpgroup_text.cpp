@@ -1,5 +1,6 @@
 #include "codegen/contraction/warpgroup_text.h"
 
+#include "codegen/contraction/computed_text.h"
 #include "codegen/contraction/contraction_text.h"
 #include "codegen/spelling.h"
 #include "kernel/contraction/contraction_shape.h"
@@ -23,13 +24,17 @@ std::string modifiers(const ContractionProblem& problem) {
 /// PTX's word for a type as it is multiplied: of f32 it reads what TF32 has of it.
 std::string_view multiplied(graph::DType dtype) { return dtype == graph::DType::f32 ? "tf32" : to_string(dtype); }
 
-/// Both operands' tiles of a turn.
+/// Both operands' tiles of a turn, or what of them is `load` and `store` of one that is computed.
 void print_copies(Writer& out, const ContractionProblem& problem, const ContractionSchedule& s, int threads,
-                  std::string_view tile) {
+                  std::string_view tile, bool load = true, bool store = true) {
   for (const bool left : {true, false}) {
     const std::string place = fmt::format("{} + {} % {} * {}Tile::bytes", left ? "shared" : "right_tiles", tile,
                                           s.stages, left ? "Left" : "Right");
-    print_tile_copy(out, left, threads, place, tile, s.block_depth, !problem.terms.empty());
+    if (kernel::computed_side(problem, left) != nullptr) {
+      print_staged_copy(out, {left, load, store}, place, tile, s.block_depth);
+    } else if (load) {
+      print_tile_copy(out, left, threads, place, tile, s.block_depth, !problem.terms.empty());
+    }
   }
 }
 
@@ -97,13 +102,19 @@ void print_warpgroup_loop(Writer& out, const ContractionProblem& problem, const 
   out.line("share_with_wgmma();");
   out.line("__syncthreads();");
   out.open("if (k + {} < {})", ahead, shape.depth_tiles);
-  print_copies(out, problem, schedule, shape.threads, fmt::format("(k + {})", ahead));
+  const std::string next = fmt::format("(k + {})", ahead);
+  print_copies(out, problem, schedule, shape.threads, next, true, false);
   out.close();
   out.line("commit_copies();");
   out.line(
       "cores.begin(shared + k % {0} * LeftTile::bytes, right_tiles + k % {0} * RightTile::bytes, group_row, "
       "warp_column);",
       schedule.stages);
+  if (!problem.computed.empty()) {  // what was asked for has come while tiles were multiplied
+    out.open("if (k + {} < {})", ahead, shape.depth_tiles);
+    print_copies(out, problem, schedule, shape.threads, next, false, true);
+    out.close();
+  }
   out.line("wait_for_products<1>();");
   out.close();
   out.line("wait_for_products<0>();");

@@ -92,6 +92,57 @@ __device__ __forceinline__ void copy_tile(unsigned char* to, const Operand& oper
   }
 }
 
+// n elements that follow one another, in accesses of at most `most`.
+template <int most, Cached cached, int n, class T>
+__device__ __forceinline__ void load_held(T (&to)[n], const T* from) {
+  constexpr int each = n < most ? n : most;
+#pragma unroll
+  for (int i = 0; i < n; i += each) load<each, cached>(to + i, from + i);
+}
+
+// A tile of an operand that is computed while it is loaded, in the registers of a block's threads: what its elements
+// are made of is asked for, and the elements are stored to shared memory when it has come. `operand` loads what a run
+// of them is made of, and makes them of that; else it is as copy_tile's.
+template <class Tile, int threads, class Operand>
+struct HeldTile {
+  using T = typename Tile::type;
+  static constexpr int run = Tile::copy_bytes / static_cast<int>(sizeof(T));
+  static constexpr int runs = Tile::line_elements / run, total = Tile::lines * runs;
+  static constexpr int each = (total + threads - 1) / threads;
+  typename Operand::Run held[each];
+
+  __device__ __forceinline__ void load(const Operand& operand, int first_row, int first_k) {
+    for_each_run(operand, first_row, first_k, [&](int number, int, int, int row, int k, bool inside) {
+      if (inside) operand.load(held[number], row, k);
+    });
+  }
+  __device__ __forceinline__ void store(unsigned char* to, const Operand& operand, int first_row, int first_k) const {
+    for_each_run(operand, first_row, first_k, [&](int number, int line, int element, int row, int k, bool inside) {
+      T elements[run] = {};
+      if (inside) operand.make(held[number], row, k, elements);
+      using W = typename Word<Tile::copy_bytes>::type;
+      *reinterpret_cast<W*>(to + Tile::place(line, element)) = word_of<run>(elements);
+    });
+  }
+
+ private:
+  template <class Visit>
+  __device__ static __forceinline__ void for_each_run(const Operand& operand, int first_row, int first_k,
+                                                      const Visit& visit) {
+#pragma unroll
+    for (int number = 0; number < each; ++number) {
+      const int i = number * threads + static_cast<int>(threadIdx.x);
+      if (total % threads != 0 && i >= total) break;
+      const int line = i / runs, element = i % runs * run;
+      const int row = first_row + (Tile::along_depth ? line : element);
+      const int k = first_k + (Tile::along_depth ? element : line);
+      const bool inside = (Operand::whole_rows || row < operand.rows) && (Operand::whole_depth || k < operand.depth) &&
+                          Operand::covers(row, k);
+      visit(number, line, element, row, k, inside);
+    }
+  }
+};
+
 // ---- fragments of tensor cores
 
 // Four 8 × 16-byte matrices: lane l names a line of matrix l / 8, and gets word l % 4 of line l / 4 of each.

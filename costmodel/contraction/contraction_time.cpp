@@ -5,6 +5,7 @@
 
 #include "costmodel/bandwidth_share.h"
 #include "costmodel/contraction/product_rates.h"
+#include "kernel/contraction/computed_operand.h"
 #include "kernel/contraction/contraction_shape.h"
 #include "kernel/contraction/row_reductions.h"
 #include "kernel/contraction/tensor_box.h"
@@ -58,12 +59,13 @@ Engine engine_of(const ContractionProblem& problem, const ContractionSchedule& s
 /// column; what they share they find in L2, and so do those behind them as far as L2 holds it.
 double operand_reads(const ContractionProblem& problem, const ContractionSchedule& s, const ContractionShape& shape,
                      double together, double kept) {
-  const auto bytes_of = [&](const ContractionOperand& operand, int block, std::int64_t all) {
-    return static_cast<double>(block) * problem.contracted * graph::byte_size(operand.dtype) *
+  const auto bytes_of = [&](bool left, int block, std::int64_t all) {
+    const ContractionOperand& operand = left ? problem.left : problem.right;
+    return static_cast<double>(block) * problem.contracted * read_bytes(problem, left) *
            different_share(problem, operand, all);
   };
-  const double left_row = bytes_of(problem.left, s.block_rows, problem.rows);
-  const double right_column = bytes_of(problem.right, s.block_columns, problem.columns);
+  const double left_row = bytes_of(true, s.block_rows, problem.rows);
+  const double right_column = bytes_of(false, s.block_columns, problem.columns);
   const double rows = shape.row_tiles, columns = shape.column_tiles;
   const double group = std::min<double>(s.group, rows);
   const double across = std::clamp(together / s.split / group, 1.0, columns);  // columns of tiles that run together
@@ -87,6 +89,8 @@ class Pricing {
         c_(constants),
         engine_(engine),
         shape_(kernel::shape_of(problem, s)),
+        left_reads_(read_bytes(problem, true) / graph::byte_size(problem.left.dtype)),
+        right_reads_(read_bytes(problem, false) / graph::byte_size(problem.right.dtype)),
         epilogue_reads_(epilogue_reads(problem)),
         epilogue_operators_(epilogue_operators(problem)) {}
 
@@ -134,7 +138,8 @@ class Pricing {
   [[nodiscard]] double stage_bytes() const { return static_cast<double>(shape_.left_bytes + shape_.right_bytes); }
   /// Of a stage, what a block has from L2.
   [[nodiscard]] double loaded_bytes() const {
-    const double left = static_cast<double>(shape_.left_bytes), right = static_cast<double>(shape_.right_bytes);
+    const double left = left_reads_ * static_cast<double>(shape_.left_bytes),
+                 right = right_reads_ * static_cast<double>(shape_.right_bytes);
     return left / engine_.sharing_left + right / engine_.sharing_right;
   }
   [[nodiscard]] double l2_rate_of_sm() const {
@@ -144,14 +149,16 @@ class Pricing {
   void count_traffic(double together, ContractionTime& time) {
     const double kept = c_.l2_kept * static_cast<double>(d_.l2_bytes);
     const double reads = operand_reads(p_, s_, shape_, together, kept);
-    const double results = result_bytes(p_), others = epilogue_reads_;
+    double others = epilogue_reads_;
+    for (const kernel::ComputedOperand& computed : p_.computed) others += static_cast<double>(computed.small_bytes);
+    const double results = result_bytes(p_);
     const double parts = static_cast<double>(shape_.scratch_bytes);  // of partial sums, written and read
     const double spilled = std::max(0.0, parts - kept);              // of those, what L2 does not hold
     time.dram_bytes = reads + others + results + 2 * spilled;
     time.l2_bytes =
         static_cast<double>(shape_.blocks) * shape_.depth_tiles * loaded_bytes() + others + results + 2 * parts;
     const double resident = std::min<double>(time.resident, std::ceil(shape_.blocks / busy_sms_));
-    const double flight = busy_sms_ * resident * std::max(1, s_.stages - 1) * stage_bytes();
+    const double flight = busy_sms_ * resident * std::max(1, tiles_ahead()) * stage_bytes();
     const double writing = d_.copy_bandwidth() / (1 + DeviceSpec::write_turnaround);
     const double us = ((reads + others + spilled) / d_.reachable_bandwidth() + (results + spilled) / writing) * 1e6;
     time.dram = us / bandwidth_share(flight, busy_sms_, d_, c_);
@@ -225,8 +232,13 @@ class Pricing {
     const double between = engine_.copy_engine ? waits : d_.block_barrier_cycles + idle_cycles();
     return {use, load_latency(d_, found_in_l2_) + transfer, busy, between / x};
   }
-  /// Tiles on their way or being multiplied: of wgmma's stages one more is still read.
-  [[nodiscard]] int stages() const { return is_warpgroup(s_.instruction) ? s_.stages - 1 : s_.stages; }
+  /// Tiles on their way or being multiplied: of wgmma's stages one more is still read. What is computed is in registers
+  /// for no longer than a turn.
+  [[nodiscard]] int stages() const {
+    const int all = is_warpgroup(s_.instruction) ? s_.stages - 1 : s_.stages;
+    return p_.computed.empty() ? all : std::min(2, all);
+  }
+  [[nodiscard]] int tiles_ahead() const { return p_.computed.empty() ? s_.stages - 1 : 1; }
   [[nodiscard]] double turn_cycles(double x) const {
     const Turn t = turn(x);
     const bool hidden = t.load <= (stages() * x - 1) * t.use / x;
@@ -248,7 +260,7 @@ class Pricing {
   /// (device/contraction.cuh): wgmma multiplies meanwhile.
   [[nodiscard]] double blocking_cycles() const {
     const auto of = [&](std::int64_t bytes, int copy) {
-      if (copy >= 4 || engine_.copy_engine) return 0.0;
+      if (copy >= 4 || engine_.copy_engine || !p_.computed.empty()) return 0.0;
       return std::ceil(static_cast<double>(bytes) / copy / shape_.threads / loads_through_registers);
     };
     const double times = of(shape_.left_bytes, s_.left_copy) + of(shape_.right_bytes, s_.right_copy);
@@ -257,7 +269,11 @@ class Pricing {
   /// Of a warp and turn.
   [[nodiscard]] double copying_instructions() const {
     const auto of = [&](const ContractionOperand& operand, double bytes, int copy) {
-      const double each = copy_instructions + window_instructions * static_cast<double>(operand.windows.size());
+      const kernel::ComputedOperand* computed = kernel::computed_side(p_, &operand == &p_.left);
+      const int size = graph::byte_size(operand.dtype);
+      const double each = computed != nullptr
+                              ? computing_instructions(*computed, size, copy / size)
+                              : copy_instructions + window_instructions * static_cast<double>(operand.windows.size());
       return bytes / copy / shape_.threads * each;
     };
     return of(p_.left, shape_.left_bytes, s_.left_copy) + of(p_.right, shape_.right_bytes, s_.right_copy);
@@ -316,6 +332,7 @@ class Pricing {
   const AnalyticalConstants& c_;
   const Engine engine_;
   const ContractionShape shape_;
+  const double left_reads_, right_reads_;  ///< bytes that one of an operand's tile takes: of a computed one others
   const double epilogue_reads_;
   const double epilogue_operators_;
   double busy_sms_ = 1, found_in_l2_ = 0;
@@ -419,6 +436,22 @@ std::pair<const char*, double> ContractionTime::binding() const {
 ContractionTime contraction_time(const ContractionProblem& problem, const ContractionSchedule& schedule,
                                  const DeviceSpec& device, const AnalyticalConstants& constants) {
   return Pricing(problem, schedule, device, constants, engine_of(problem, schedule, device)).price();
+}
+
+double computing_apart_us(const ContractionProblem& problem, bool apart, const DeviceSpec& device,
+                          const AnalyticalConstants& constants) {
+  double us = 0;
+  for (const kernel::ComputedOperand& computed : problem.computed) {
+    const graph::Graph& graph = *problem.computing;
+    double bytes = static_cast<double>(graph.type(computed.value).bytes());
+    if (apart) {
+      us += launch_time(device, constants);
+      for (const int parameter : computed.reads)
+        bytes += static_cast<double>(graph.node(graph.parameters()[parameter]).type().bytes());
+    }
+    us += bytes / device.copy_bandwidth() * 1e6;
+  }
+  return us;
 }
 
 double rows_apart_us(const ContractionProblem& problem, const graph::Graph& product, const DeviceSpec& device,

@@ -54,6 +54,11 @@ ContractionTime contraction_time(const kernel::ContractionProblem& problem, cons
 double library_us(const kernel::ContractionProblem& problem, const DeviceSpec& device,
                   const AnalyticalConstants& constants = {});
 
+/// What it takes to write the operands that a product computes while it loads them, µs: by kernels before it (`apart`),
+/// or by such as read anyway what they are made of.
+double computing_apart_us(const kernel::ContractionProblem& problem, bool apart, const DeviceSpec& device,
+                          const AnalyticalConstants& constants = {});
+
 /// Of a problem with reductions over rows: what a kernel of its own takes for what stands behind `product`
 /// (kernel::without_rows), µs: its launch, and what it reads and writes.
 double rows_apart_us(const kernel::ContractionProblem& problem, const graph::Graph& product, const DeviceSpec& device,

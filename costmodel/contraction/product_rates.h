@@ -57,6 +57,13 @@ double different_batches(const kernel::ContractionOperand& operand);
 double different_share(const kernel::ContractionProblem& problem, const kernel::ContractionOperand& operand,
                        std::int64_t rows);
 
+/// Bytes of device memory for an element of the left or right operand: of one that is computed, of all that it is made
+/// of and no other element is.
+double read_bytes(const kernel::ContractionProblem& problem, bool left);
+/// A warp's instructions for `elements` of a computed operand, of `element_bytes` each, that are copied together: to
+/// load what they are made of, to make them of it, and to store them.
+double computing_instructions(const kernel::ComputedOperand& computed, int element_bytes, int elements);
+
 /// Bytes that the epilogue reads besides the sums, and its element-wise operators; of several products all bytes, and
 /// the longest.
 double epilogue_reads(const kernel::ContractionProblem& problem);

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "graph/dtype.h"
+#include "graph/graph.h"
 #include "graph/strided_view.h"
 
 // Where the elements of a contraction's operands lie (contraction_problem.h), and how they can be copied.
@@ -45,6 +46,26 @@ struct ContractionOperand {
   std::vector<WindowDimension> windows = {};  ///< of a convolution's input
 
   bool operator==(const ContractionOperand&) const = default;
+};
+
+/// An operand whose elements are computed while they are loaded (computed_operand.h), and what that takes.
+struct ComputedOperand {
+  bool left = true;        ///< which operand it is
+  int parameter = -1;      ///< of the problem's graph, which stands for it
+  graph::Value value;      ///< of the graph that computes it
+  std::vector<int> reads;  ///< parameters that it is made of, ascending
+  /// What is loaded for each element, and once for all elements that are copied together.
+  struct Loads {
+    int count = 0, bytes = 0;
+    int narrow = 0;  ///< of fewer than 4 bytes: widened for themselves
+    bool operator==(const Loads&) const = default;
+  };
+  Loads each, together;
+  int tensor_bytes = 0;          ///< of those for each element, what no other row and depth is made of
+  std::int64_t small_bytes = 0;  ///< of all elements: what is read besides, vectors and the like
+  double instructions = 0;       ///< of an element, besides loads
+
+  bool operator==(const ComputedOperand&) const = default;
 };
 
 /// Which of an operand's joined dimensions its elements lie side by side along.

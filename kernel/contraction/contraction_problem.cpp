@@ -66,6 +66,16 @@ std::string extents_text(const Extent& a, const Other& b, bool swapped) {
   return swapped ? fmt::format("[{},{}]ᵀ", b, a) : fmt::format("[{},{}]", a, b);
 }
 
+/// The types of what a computed operand is made of: "f32, bf16".
+std::string sources_of(const ContractionProblem& problem, const ComputedOperand& computed) {
+  std::string text;
+  for (const int parameter : computed.reads) {
+    const graph::TensorType& type = problem.graph->node(problem.graph->parameters()[parameter]).type();
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", to_string(type.dtype));
+  }
+  return text;
+}
+
 void hash_digits(Hasher& hasher, const ContractionDigits& digits) {
   hasher.integer(digits.size());
   for (const auto& digit : digits)
@@ -143,7 +153,7 @@ double ContractionProblem::products() const {
 }
 
 std::int64_t ContractionProblem::least_bytes() const {
-  if (!members.empty() || summed) return kernel::least_bytes(*whole());
+  if (!members.empty() || summed || computing) return kernel::least_bytes(*whole());
   // A member's graph has the parameters of the others, too.
   const Result<Graph> own = graph::part_of(*graph, graph->results()[0]);
   return kernel::least_bytes(own ? *own : *graph);
@@ -204,6 +214,7 @@ Result<Graph> without_rows(const ContractionProblem& problem) {
 
 ContractionProblem turned(ContractionProblem problem) {
   std::swap(problem.left, problem.right);
+  for (ComputedOperand& each : problem.computed) each.left = !each.left;
   for (ContractionTerm& term : problem.terms) std::swap(term.left, term.right);
   std::swap(problem.rows, problem.columns);
   std::swap(problem.result.rows, problem.result.columns);
@@ -259,10 +270,13 @@ std::string to_string(const ContractionProblem& problem) {
     for (const ContractionResult& result : results_of(part))
       results += fmt::format("{}{}", results.empty() ? "" : ", ", to_string(result.dtype));
   }
-  return fmt::format("{} {}{}×{}·{} → {}{}", to_string(problem.left.dtype),
+  std::string computed;
+  for (const ComputedOperand& each : problem.computed)
+    computed += fmt::format(" ({} computed of {})", each.left ? "left" : "right", sources_of(problem, each));
+  return fmt::format("{} {}{}×{}·{}{} → {}{}", to_string(problem.left.dtype),
                      problem.is_convolution() ? "convolution " : "", problem.batch,
                      extents_text(problem.rows, contracted, left_turned),
-                     extents_text(contracted, columns, right_turned), results,
+                     extents_text(contracted, columns, right_turned), computed, results,
                      !problem.row_reductions.empty() ? " with rows"
                      : problem.has_epilogue()        ? " with epilogue"
                                                      : "");
@@ -271,6 +285,11 @@ std::string to_string(const ContractionProblem& problem) {
 Hash128 contraction_hash(const ContractionProblem& problem) {
   Hasher hasher;
   hasher.text("stitch-contraction-1");
+  if (problem.computing) {
+    const auto form = graph::canonicalise(*problem.computing);
+    hasher.text("computed").text(form ? form->key.hex() : graph::encode(*problem.computing, graph::Encoding::cbor));
+    for (const ComputedOperand& each : problem.computed) hasher.integer(each.left ? 1 : 0);
+  }
   // Each with its own graph, whose results are the whole one's.
   for (const ContractionProblem& member : problem.members) hasher.hash(contraction_hash(member));
   if (!problem.members.empty()) return hasher.finish();

@@ -62,9 +62,15 @@ struct ContractionProblem {
   /// are the first one's, `contracted` is that of all, and `graph` computes the first one alone. Else empty.
   std::vector<ContractionTerm> terms;
   std::shared_ptr<const graph::Graph> summed;  ///< of such: what all of it is, with the same parameters and results
+  /// Operands that are computed while they are loaded (computed_operand.h), of which `graph` has parameters behind its
+  /// others; and what computes them, too, without these parameters. Else empty.
+  std::vector<ComputedOperand> computed;
+  std::shared_ptr<const graph::Graph> computing;
 
   /// All that the kernel computes.
-  [[nodiscard]] const std::shared_ptr<const graph::Graph>& whole() const { return summed ? summed : graph; }
+  [[nodiscard]] const std::shared_ptr<const graph::Graph>& whole() const {
+    return computing ? computing : summed ? summed : graph;
+  }
   /// Columns of the results.
   [[nodiscard]] std::int64_t units() const { return columns / gates; }
   /// Whether the left operand is looked up under windows (contraction_sides.h).

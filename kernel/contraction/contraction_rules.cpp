@@ -103,6 +103,10 @@ std::string tensor_copies(const Problem& p, const Schedule& s, const DeviceSpec&
   return right.empty() ? "" : "right: " + right;
 }
 
+std::string computed(const Problem& p, const Schedule& s, const DeviceSpec&) {
+  return p.computed.empty() || !s.tensor_copies ? "" : "an operand that is computed, by the copy engine";
+}
+
 std::string thread_tile(const Problem& p, const Schedule& s, const DeviceSpec&) {
   if (s.instruction != ContractionInstruction::cuda_core) return {};
   const bool whole = power_of_two(s.thread_rows) && power_of_two(s.thread_columns) &&
@@ -211,7 +215,7 @@ std::string extents(const Problem& p, const Schedule& s, const DeviceSpec&) {
 }
 
 /// In this order: what is divided by is seen to be whole first.
-constexpr std::array<ContractionRule, 19> rules = {{
+constexpr std::array<ContractionRule, 20> rules = {{
     {"powers", "places in shared memory are found by shifts and exclusive-or", powers},
     {"warp-tile", "warps divide a block's tile, instructions a warp's", warp_tile},
     {"thread-tile", "32 lanes of cuda_core share a warp's tile evenly", thread_tile},
@@ -224,6 +228,7 @@ constexpr std::array<ContractionRule, 19> rules = {{
      fragment_stages},
     {"warpgroups", "wgmma reads tiles in its own layouts, while others are read and copied", warpgroups},
     {"tensor-copies", "the copy engine knows dimensions, and boxes of them", tensor_copies},
+    {"computed", "what computes an operand's elements are threads", computed},
     {"copies", "a copy is aligned and within a row, whatever row it is of", copies},
     {"stores", "so is a store", stores},
     {"split", "every block of a tile has something to add", split},

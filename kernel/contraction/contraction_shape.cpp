@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernel/contraction/computed_operand.h"
 #include "kernel/contraction/row_reductions.h"
 #include "kernel/contraction/strips.h"
 
@@ -91,8 +92,15 @@ ContractionShape shape_of(const ContractionProblem& problem, const ContractionSc
     const int rounded = s.instruction == mma_m16n8k8_tf32 ? 1 : s.instruction == mma_m16n8k8_tf32x3 ? 2 : 0;
     shape.fragments += rounded * shape.fragments / s.fragment_stages;
   }
-  shape.registers =
-      shape.accumulators + shape.fragments + (s.instruction == cuda_core ? other_registers_of_cores : other_registers);
+  for (const ComputedOperand& computed : problem.computed) {
+    const ContractionOperand& operand = computed.left ? problem.left : problem.right;
+    const int run = std::max(1, (computed.left ? s.left_copy : s.right_copy) / graph::byte_size(operand.dtype));
+    const std::int64_t elements = std::int64_t{computed.left ? s.block_rows : s.block_columns} * s.block_depth;
+    const std::int64_t runs = divided_up(divided_up(elements, run), shape.threads);
+    shape.held += static_cast<int>(runs) * held_registers(computed, run);
+  }
+  shape.registers = shape.held + shape.accumulators + shape.fragments +
+                    (s.instruction == cuda_core ? other_registers_of_cores : other_registers);
   return shape;
 }
 

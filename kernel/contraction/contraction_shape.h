@@ -32,6 +32,7 @@ struct ContractionShape {
   std::int64_t scratch_bytes = 0;                ///< partial sums of split > 1
   int accumulators = 0;                          ///< 4-byte registers of a thread's results
   int fragments = 0;                             ///< 4-byte registers of its operands, all fragment stages
+  int held = 0;                                  ///< of a tile that is computed, on its way to shared memory
   int registers = 0;                             ///< estimate of all that a thread has
 };
 /// Tensor maps that tensor copies take: one of each operand.

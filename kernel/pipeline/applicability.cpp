@@ -42,8 +42,8 @@ std::string obstacle_alone(const TileNest& nest, int buffer) {
   if (sites.size() != 1) return fmt::format("filled by {} copies", sites.size());
   const FillSite& site = sites[0];
   if (site.loop < 0) return "filled outside of any loop";
-  if (site.copy->changes) return "arithmetic between load and store";
-  if (site.copy->waits) return "filled through registers, not asynchronously";
+  if (site.copy->changes && !site.copy->staged) return "arithmetic between load and store";
+  if (site.copy->waits && !site.copy->staged) return "filled through registers, not asynchronously";
   if (!nest.pool.depends_on(site.copy->to.tile, nest.loops[site.loop].variable))
     return fmt::format("the same tile in every turn of {}", nest.loops[site.loop].name);
   const bool used = std::any_of(site.body->begin() + static_cast<std::ptrdiff_t>(site.position), site.body->end(),

@@ -16,7 +16,8 @@ struct Applicability {
 
 /// First pass (ALCOP §3.1): which buffers can be pipelined. A buffer can be if it
 ///  1. is filled by one copy, inside a loop that uses it in the same turn, and each turn fills it with another tile;
-///  2. is filled without arithmetic between load and store, and to shared memory asynchronously;
+///  2. is filled without arithmetic between load and store, and to shared memory asynchronously, or else by way of
+///     registers that hold a tile for a turn (staging.h);
 ///  3. shares its loop with all buffers of its scope that the block waits for together (shared memory): they have the
 ///     same positions of synchronisation, so all of them are pipelined or none is.
 /// An entry per buffer that is not device memory. Expects a nest that no pass has touched.

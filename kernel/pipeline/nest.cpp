@@ -47,7 +47,12 @@ class NestPrinter {
         const TileLoop& loop = nest_.loops[s.loop];
         return fmt::format("for {} in 0..{}{}", loop.name, loop.extent, loop.unrolled ? " unrolled" : "");
       }
-      case Kind::copy: return fmt::format("copy {} <- {} {}", place(s.to), place(s.from), to_string(nest_, s.to.tile));
+      case Kind::copy:
+        if (s.part == TileStatement::Part::load)
+          return fmt::format("load {} {}", nest_.buffers[s.to.buffer].name, to_string(nest_, s.to.tile));
+        if (s.part == TileStatement::Part::store)
+          return fmt::format("store {} {}", place(s.to), to_string(nest_, s.to.tile));
+        return fmt::format("copy {} <- {} {}", place(s.to), place(s.from), to_string(nest_, s.to.tile));
       case Kind::compute: {
         std::string text = "compute " + s.name;
         for (const TileAccess& read : s.reads) text += " " + place(read);

@@ -75,6 +75,10 @@ struct TileStatement {
   TileAccess to = {}, from = {};
   bool changes = false;  ///< a copy with arithmetic between load and store
   bool waits = false;    ///< a copy that is no asynchronous one: it is made through registers
+  /// Of a copy through registers that hold a tile while others are used (staging.h): which part of it. `changes` may
+  /// then stand between load and store.
+  enum class Part : std::uint8_t { whole, load, store } part = Part::whole;
+  bool staged = false;
   std::vector<TileAccess> reads = {};
   std::string name = {};  ///< of a compute
   int pending = 0;

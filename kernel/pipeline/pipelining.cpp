@@ -3,6 +3,7 @@
 #include "kernel/pipeline/multi_buffering.h"
 #include "kernel/pipeline/prologue.h"
 #include "kernel/pipeline/rotation.h"
+#include "kernel/pipeline/staging.h"
 #include "kernel/pipeline/waits.h"
 
 namespace stitch::kernel::pipeline {
@@ -12,6 +13,7 @@ Result<TileNest> pipelined(TileNest nest, const std::vector<int>& stages) {
   rotate(nest);
   hoist_prologues(nest);
   place_waits(nest);
+  part_staged(nest);
   return nest;
 }
 

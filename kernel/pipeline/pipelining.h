@@ -13,6 +13,7 @@ namespace stitch::kernel::pipeline {
 ///     rotate             a turn fills what the turn S - 1 later uses          (rotation.h)
 ///     hoist_prologues    the first S - 1 tiles are filled before the loop     (prologue.h)
 ///     place_waits        commits, waits, acquires                             (waits.h)
+///     part_staged        loads stay where they are, stores go behind the use  (staging.h)
 ///
 /// With 1 stage everywhere what comes out loads, waits and computes. Errors: those of give_stages.
 Result<TileNest> pipelined(TileNest nest, const std::vector<int>& stages);

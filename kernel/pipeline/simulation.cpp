@@ -69,6 +69,14 @@ class Simulator {
   }
 
   Status copy(const TileStatement& s) {
+    if (s.part == TileStatement::Part::load) {
+      loaded_[s.to.buffer] = value(s.to.tile);
+      return {};
+    }
+    if (s.part == TileStatement::Part::store && loaded_[s.to.buffer] != value(s.to.tile)) {
+      return make_error(ErrorKind::internal, "tile {} of {} is stored from registers that hold {}", value(s.to.tile),
+                        nest_.buffers[s.to.buffer].name, loaded_[s.to.buffer]);
+    }
     if (nest_.buffers[s.from.buffer].scope != Scope::device) STITCH_TRY(read(s.from));
     const TileBuffer& buffer = nest_.buffers[s.to.buffer];
     const std::int64_t stage = value(s.to.stage);
@@ -77,7 +85,8 @@ class Simulator {
       return make_error(ErrorKind::internal, "tile {} overwrites stage {} of {}, which may still be read",
                         value(s.to.tile), stage, buffer.name);
     }
-    held = {value(s.to.tile), buffer.scope == Scope::shared ? groups_ : -1, -1, epoch_};
+    const bool asynchronous = buffer.scope == Scope::shared && !s.staged;
+    held = {value(s.to.tile), asynchronous ? groups_ : -1, -1, epoch_};
     ++done_.copied;
     return {};
   }
@@ -110,6 +119,7 @@ class Simulator {
 
   const TileNest& nest_;
   std::vector<std::vector<Held>> held_;
+  std::unordered_map<int, std::int64_t> loaded_;  ///< by buffer, the tile that registers hold on its way
   std::unordered_map<Index, std::int64_t> variables_;
   std::int64_t groups_ = 0;    ///< committed
   std::int64_t complete_ = 0;  ///< groups that were waited for

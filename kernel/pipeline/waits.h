@@ -4,7 +4,7 @@
 
 namespace stitch::kernel::pipeline {
 
-/// Last pass: commits, waits and acquires of shared memory. Copies of one turn are a group; a wait lets `S - 2` groups
+/// Commits, waits and acquires of shared memory. Copies of one turn are a group; a wait lets `S - 2` groups
 /// stay under way and is a barrier, so that all threads' copies are there for all, and so that what was read before it
 /// may be overwritten behind it: one barrier a turn. Where it stands:
 ///   - one stage: acquire, copies, commit, wait for all, use;

@@ -41,6 +41,7 @@ class Space {
     if (const auto together = kernel::warpgroup_instruction_for(problem_, device_)) {
       walk(*together);
       // Their stages are as many as fit: to leave some out would be another kernel.
+      if (!problem_.computed.empty()) return;
       if (options_.ablation == PipelineAblation::none || options_.ablation == PipelineAblation::one_level)
         walk_tensor_copies(*together);
     }

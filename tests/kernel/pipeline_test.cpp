@@ -193,6 +193,88 @@ TEST(Pipeline, ThatWaitsForTooFewGroupsIsFoundWrong) {
   EXPECT_EQ(done.error().message, "tile 0 of left_tile is read before it is waited for");
 }
 
+/// The same of a left operand that threads compute on its way to shared memory.
+TileNest staged_pipelined(std::int64_t turns, std::int64_t steps, int shared, int registers, bool both = false) {
+  TileNest nest = matmul_nest(turns, steps);
+  for (int side = 0; side < (both ? 2 : 1); ++side)
+    nest.body[0].body[side].staged = nest.body[0].body[side].changes = true;
+  auto made = pipelined(std::move(nest), stages(shared, registers));
+  EXPECT_TRUE(made) << made.error().message;
+  return made ? *made : TileNest{};
+}
+
+TEST(PipelineStaging, StoresBehindTheUse) {
+  EXPECT_EQ(to_string(staged_pipelined(8, 2, 2, 1)),
+            R"(copy left_tile[0] <- left 0
+copy right_tile[0] <- right 0
+commit
+for k in 0..8
+  wait 0
+  if k + 1 < 8: load left_tile k + 1
+  if k + 1 < 8: copy right_tile[(k + 1) % 2] <- right k + 1
+  commit
+  for step in 0..2 unrolled
+    copy left_part[0] <- left_tile[(k) % 2] 2 * k + step
+    copy right_part[0] <- right_tile[(k) % 2] 2 * k + step
+    compute multiply left_part[0] right_part[0]
+  if k + 1 < 8: store left_tile[(k + 1) % 2] k + 1
+)");
+}
+
+/// Where the next tile is waited for within the use of this one, it must be there by then.
+TEST(PipelineStaging, StoresBeforeTheWaitWithin) {
+  EXPECT_EQ(to_string(staged_pipelined(24, 4, 2, 2)),
+            R"(copy left_tile[0] <- left 0
+copy right_tile[0] <- right 0
+commit
+wait 0
+copy left_part[0] <- left_tile[0] 0
+copy right_part[0] <- right_tile[0] 0
+for k in 0..24
+  if k + 1 < 24: load left_tile k + 1
+  if k + 1 < 24: copy right_tile[(k + 1) % 2] <- right k + 1
+  commit
+  for step in 0..4 unrolled
+    if k + 1 < 24: if step == 3: store left_tile[(k + 1) % 2] k + 1
+    if step == 3: wait 0
+    if 4 * k + step + 1 < 96: copy left_part[(step + 1) % 2] <- left_tile[(k + (step + 1) / 4) % 2] 4 * k + step + 1
+    if 4 * k + step + 1 < 96: copy right_part[(step + 1) % 2] <- right_tile[(k + (step + 1) / 4) % 2] 4 * k + step + 1
+    compute multiply left_part[(step) % 2] right_part[(step) % 2]
+)");
+}
+
+TEST(PipelineStaging, OfAnyShapeComputesEveryTileOnce) {
+  for (std::int64_t turns = 1; turns <= 6; ++turns) {
+    for (const std::int64_t steps : {1, 2, 4}) {
+      for (int shared = 1; shared <= std::min<std::int64_t>(5, turns); ++shared) {
+        for (int registers = 1; registers <= std::min<std::int64_t>(2, steps); ++registers) {
+          for (const bool both : {false, true}) {
+            const TileNest nest = staged_pipelined(turns, steps, shared, registers, both);
+            const auto done = simulate(nest);
+            ASSERT_TRUE(done) << done.error().message << "\n" << to_string(nest);
+            EXPECT_EQ(done->computed, turns * steps);
+            EXPECT_EQ(done->copied, 2 * turns * (1 + steps)) << to_string(nest);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(PipelineStaging, WithoutOneOfItsStatementsIsFoundWrong) {
+  for (const auto& [shared, registers] : {std::pair(3, 2), {2, 2}, {4, 1}, {2, 1}, {1, 2}, {1, 1}}) {
+    for (const Kind kind : {Kind::copy, Kind::wait, Kind::acquire}) {
+      for (int number = 0;; ++number) {
+        TileNest nest = staged_pipelined(8, 4, shared, registers, true);
+        int left_over = number;
+        if (!take_out(nest.body, kind, left_over)) break;
+        EXPECT_FALSE(simulate(nest)) << "without " << number << " of kind " << static_cast<int>(kind) << "\n"
+                                     << to_string(nest);
+      }
+    }
+  }
+}
+
 std::string obstacle_of(const TileNest& nest, int buffer) {
   for (const Applicability& each : applicability(nest)) {
     if (each.buffer == buffer) return each.obstacle;
@@ -210,6 +292,8 @@ TEST(PipelineApplicability, SaysWhatIsInTheWay) {
   nest = matmul_nest(8, 4);
   nest.body[0].body[1].waits = true;
   EXPECT_EQ(obstacle_of(nest, right_tile), "filled through registers, not asynchronously");
+  nest.body[0].body[1].changes = nest.body[0].body[1].staged = true;
+  EXPECT_EQ(obstacle_of(nest, right_tile), "") << "registers hold a tile meanwhile";
   nest = matmul_nest(8, 4);
   nest.body[0].body[0].to.tile = nest.pool.constant(0);
   EXPECT_EQ(obstacle_of(nest, left_tile), "the same tile in every turn of k");

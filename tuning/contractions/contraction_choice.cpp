@@ -4,12 +4,16 @@
 
 #include "codegen/contraction/contraction_epilogue.h"
 #include "costmodel/uncertainty.h"
+#include "kernel/contraction/computed_operand.h"
 #include "kernel/contraction/gated_contraction.h"
 #include "kernel/contraction/merged_contraction.h"
 #include "kernel/contraction/summed_contraction.h"
 
 namespace stitch::tuning {
-Result<kernel::ContractionProblem> product_of(const graph::Graph& fragment) {
+namespace {
+
+/// Of operands in memory.
+Result<kernel::ContractionProblem> loaded_product(const graph::Graph& fragment) {
   const auto products = std::ranges::count_if(fragment.nodes(), graph::is_contraction, &graph::Node::op);
   Result<kernel::ContractionProblem> found =
       products > 1 ? kernel::derive_merged(fragment) : kernel::derive_contraction(fragment);
@@ -25,6 +29,14 @@ Result<kernel::ContractionProblem> product_of(const graph::Graph& fragment) {
     if (const auto epilogue = codegen::print_epilogues(part, "Epilogue"); !epilogue) return epilogue.error();
   }
   return problem;
+}
+
+}  // namespace
+
+Result<kernel::ContractionProblem> product_of(const graph::Graph& fragment) {
+  auto found = loaded_product(fragment);
+  if (found || kernel::computed_operands(fragment).empty()) return found;
+  return kernel::derive_computed(fragment, loaded_product);
 }
 
 search::ContractionSpaceOptions space_under(const graph::Constraints& constraints, std::size_t count) {

@@ -16,8 +16,9 @@ struct ContractionChoice {
   double uncertainty_us = 0;  ///< of the difference between the two predictions
 };
 
-/// The fragment as a product with its epilogue (and what that combines of rows), or as several of one operand, for
-/// which a kernel can be generated. Errors: unsupported (it is none).
+/// The fragment as a product with its epilogue (and what that combines of rows), or as several of one operand, of
+/// operands in memory or such as are computed while they are loaded, for which a kernel can be generated. Errors:
+/// unsupported (it is none).
 Result<kernel::ContractionProblem> product_of(const graph::Graph& fragment);
 
 /// The schedules that a fragment under these constraints may have, of which `count` are wanted.

@@ -7,6 +7,7 @@
 #include "graph/calls/find_calls.h"
 #include "graph/calls/strided_matmul.h"
 #include "graph/subgraph.h"
+#include "kernel/contraction/computed_operand.h"
 #include "kernel/contraction/summed_contraction.h"
 
 namespace stitch::tuning {
@@ -60,6 +61,11 @@ class Pricing {
 
 Result<LibraryPrice> library_price(const ContractionProblem& problem, const DeviceSpec& device,
                                    const costmodel::AnalyticalConstants& constants) {
+  if (!problem.computed.empty()) {
+    STITCH_ASSIGN(LibraryPrice price, library_price(kernel::without_computing(problem), device, constants));
+    price.calls_us += costmodel::computing_apart_us(problem, true, device, constants);
+    return price;
+  }
   const Pricing pricing(device, constants);
   if (problem.other_right) {
     LibraryPrice both;

@@ -74,9 +74,19 @@ Result<double> us_of_terms(const kernel::ContractionProblem& problem, ProductsBy
   return us - std::max(0, ours - 1) * device.dependent_saving_us();
 }
 
+/// What a product of operands in memory would take, behind what writes them there, µs. `apart`: kernels of their own.
+Result<double> us_behind_operands(const kernel::ContractionProblem& problem, ProductsBy by, bool apart,
+                                  const DeviceSpec& device) {
+  STITCH_ASSIGN(const OwnPrice price, own_price(*problem.graph, by, device));
+  return price.us + costmodel::computing_apart_us(problem, apart, device) -
+         (apart && price.is_ours ? device.dependent_saving_us() : 0);
+}
+
 /// What several products that are one kernel would take one by one, each by whichever computes it then, µs. All but the
 /// first of ours stand behind a kernel.
-Result<double> us_apart(const kernel::ContractionProblem& problem, ProductsBy by, const DeviceSpec& device) {
+Result<double> us_apart(const kernel::ContractionProblem& problem, ProductsBy by, bool rest_apart,
+                        const DeviceSpec& device) {
+  if (!problem.computed.empty()) return us_behind_operands(problem, by, rest_apart, device);
   if (!problem.terms.empty()) return us_of_terms(problem, by, device);
   if (problem.has_rows()) return us_before_rows(problem, by, device);
   double us = 0;
@@ -146,10 +156,10 @@ bool Tuner::computes_product(const graph::Graph& call, std::optional<ProductsBy>
   if (!kernels || !is_taken(*kernels, call, by, rest_apart)) return false;
   const auto problem = product_of(call);
   const auto joins = [](const kernel::ContractionProblem& p) {
-    return !p.members.empty() || !p.terms.empty() || p.has_rows();
+    return !p.members.empty() || !p.terms.empty() || p.has_rows() || !p.computed.empty();
   };
   if (!problem || !joins(*problem)) return true;  // one call, or an attention
-  const auto apart = us_apart(*problem, by, context_->device);
+  const auto apart = us_apart(*problem, by, rest_apart, context_->device);
   return apart && kernels->best.front().predicted_us < *apart;
 }
 

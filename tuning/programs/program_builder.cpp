@@ -185,7 +185,7 @@ class RegionBuilder {
     if (const auto* const* site = std::get_if<const graph::FragmentSite*>(&piece.work)) {
       status = fill_fragment((*site)->graph, fmt::format("level {}", (*site)->level), step);
     } else if (const auto* const* call = std::get_if<const graph::LibraryCall*>(&piece.work)) {
-      status = fill_call(piece, **call, step);
+      status = piece.computed > 0 ? fill_joined(piece, (*call)->description, step) : fill_call(piece, **call, step);
     } else if (const auto* calls = std::get_if<MergedCalls>(&piece.work)) {
       status =
           fill_joined(piece, fmt::format("{}, and {} more in one", (*calls)[0]->description, calls->size() - 1), step);
@@ -243,8 +243,9 @@ class RegionBuilder {
     return {};
   }
 
-  /// A piece that is more than one call, as one kernel of ours.
+  /// A piece that is more than a call, as one kernel of ours.
   Status fill_joined(const RegionPiece& piece, std::string name, ProgramStep& step) {
+    if (piece.computed > 0) name += ", what it multiplies computed while it is loaded";
     STITCH_ASSIGN(Graph part, graph::subgraph(graph_, piece.reads, piece.writes));
     part = nameless(std::move(part));
     part.constraints = graph_.constraints | tables_.options.constraints;

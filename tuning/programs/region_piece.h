@@ -35,6 +35,7 @@ struct RegionPiece {
                graph::NodeId>
       work;
   int first = 0, last = 0;  ///< of its operators in the graph's order
+  int computed = 0;         ///< operands that its kernel computes while it loads them (operand_groups.h)
 };
 
 /// Whether what a piece writes of `value` is a copy of what another one has written, for a result of its own: it reads

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "graph/in_place.h"
+#include "tuning/programs/operand_groups.h"
 #include "tuning/programs/product_groups.h"
 #include "tuning/programs/row_groups.h"
 #include "tuning/programs/site_parts.h"
@@ -58,6 +59,7 @@ RegionPieces::RegionPieces(const graph::Graph& graph, bool carried,
   merge_rows(joined);
   merge_sums(joined);
   merge_products(joined);
+  merge_operands(own);
 }
 
 std::vector<RegionPiece> RegionPieces::parted(const std::set<const graph::FragmentSite*>& kept) {
@@ -168,6 +170,38 @@ void RegionPieces::merge_products(const std::function<bool(const graph::Graph&)>
     gone[group[0]] = false;
   }
   drop(gone);
+}
+
+void RegionPieces::merge_operands(const graph::OwnCall& own) {
+  const auto in_place = [&](const RegionPiece& piece) {
+    for (std::size_t r = 0; r < piece.writes.size(); ++r) {
+      if (updated_parameter(piece, r) >= 0) return true;
+    }
+    return false;
+  };
+  std::vector<bool> gone(pieces_.size(), false);
+  for (OperandGroup& group : group_operands(
+           graph_, pieces_, [&](Value value) { return memory_of(value); }, in_place, own)) {
+    RegionPiece& product = pieces_[group.product];
+    product.reads = std::move(group.reads);
+    ++product.computed;
+    RegionPiece& maker = pieces_[group.maker];
+    made_.erase(group.operand);
+    made_.insert(group.writes.begin(), group.writes.end());
+    gone[group.maker] = !rewrite(maker, std::move(group.writes));
+  }
+  drop(gone);
+}
+
+bool RegionPieces::rewrite(RegionPiece& maker, std::vector<Value> writes) {
+  maker.writes = std::move(writes);
+  const auto* const* site = std::get_if<const graph::FragmentSite*>(&maker.work);
+  if (maker.writes.empty() || site == nullptr) return !maker.writes.empty();
+  // Its own nodes lead to what it writes: whatever else this is made of, it reads.
+  graph::FragmentSite& own = parts_.emplace_back(*with_other_results(graph_, **site, maker.writes));
+  maker.work = &own;
+  maker.reads = own.arguments;
+  return true;
 }
 
 void RegionPieces::drop(const std::vector<bool>& gone) {

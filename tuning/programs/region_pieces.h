@@ -45,6 +45,9 @@ class RegionPieces {
   void merge_rows(const std::function<bool(const graph::Graph&)>& own);
   void merge_sums(const std::function<bool(const graph::Graph&)>& own);
   void merge_products(const std::function<bool(const graph::Graph&)>& own);
+  void merge_operands(const graph::OwnCall& own);
+  /// A maker with what it writes now; false: it is none any more.
+  bool rewrite(RegionPiece& maker, std::vector<graph::Value> writes);
   void drop(const std::vector<bool>& gone);
   void take(RowGroup& group);
   /// The pieces, with fragments behind products as the parts that no value connects, where these may be gates; but for

@@ -99,4 +99,13 @@ std::vector<FragmentSite> parts_of(const Graph& graph, const FragmentSite& site)
   return Parting(graph, site).parts();
 }
 
+Result<FragmentSite> with_other_results(const Graph& graph, const FragmentSite& site, std::vector<Value> results) {
+  const std::vector<bool> needed = graph::needed_for(graph, results);
+  std::set<NodeId> nodes;
+  for (const NodeId id : site.nodes) {
+    if (needed[id]) nodes.insert(id);
+  }
+  return with_results(graph, site, std::move(results), nodes);
+}
+
 }  // namespace stitch::tuning

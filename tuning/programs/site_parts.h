@@ -13,4 +13,9 @@ namespace stitch::tuning {
 /// first results. One: the fragment itself, or a part of it whose graph cannot be made.
 std::vector<graph::FragmentSite> parts_of(const graph::Graph& graph, const graph::FragmentSite& site);
 
+/// The fragment with other results, which its nodes compute, and what these read. Error: internal (they are made of
+/// more).
+Result<graph::FragmentSite> with_other_results(const graph::Graph& graph, const graph::FragmentSite& site,
+                                               std::vector<graph::Value> results);
+
 }  // namespace stitch::tuning
