@@ -33,6 +33,7 @@ constexpr std::array variables = {
     Variable{"STITCH_EFFORT", "Python", "none, quick or full: what is tuned in the background for PyTorch's graphs",
              "effort", "quick"},
     Variable{"STITCH_FORCE_TUNE", "Python", "1: what is asked for is tuned, whether a plan is stored or not", "", "0"},
+    Variable{"STITCH_CHAOS", "Python", "a seed: what servers are asked for fails at random, to try programs", "", ""},
     Variable{"STITCH_BUDGET_SECONDS", "Python", "how long the server may tune what a compilation asked for",
              "budget_seconds", "0"},
     Variable{"STITCH_MAX_WORKSPACE_BYTES", "Python", "plans that need more memory beside their arrays are not taken",

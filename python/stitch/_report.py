@@ -4,7 +4,7 @@ import json
 import sys
 import typing
 
-from . import _activity, _native, _program
+from . import _activity, _chaos, _native, _program
 
 _FRONT_ENDS = ("torch", "jax", "onnx")
 
@@ -27,12 +27,14 @@ def report() -> dict[str, typing.Any]:
     * `plans_stored`, `plans_predicted`, `misses`, `deadlines_passed`, `tunings`, `programs`, `artifacts_kept`,
       `artifacts_fetched`, `plans_loaded`, `swaps`, `frozen`: what the process's clients did since it began, whatever
       `reset` forgets. Of a warm start `plans_predicted`, `misses` and `swaps` are 0;
+    * `chaos`: what became of calls to servers where STITCH_CHAOS has them fail on purpose, by kind; else empty;
     * `torch`, `jax`, `onnx`: the reports of these front ends, as far as they were imported.
     """
     programs = [_of_program(program.info) for program in _program.opened()]
     return {
         **_activity.counts(),
         **json.loads(_native.sums()),
+        "chaos": _chaos.counts(),
         "open_programs": programs,
         "peak_bytes": max((program["planned_bytes"] for program in programs), default=0),
         **{name: module.report() for name, module in _imported()},

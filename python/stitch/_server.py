@@ -8,7 +8,7 @@ import subprocess
 import threading
 import time
 
-from . import _native, _programs, _settings, _tuning, errors
+from . import _chaos, _native, _programs, _settings, _tuning, errors
 
 _SCHEME = "unix://"
 _RESTART_SECONDS = 30.0
@@ -67,7 +67,7 @@ class Shared:
 
     def plan(self, fragment, device: str, ordinal: int, deadline_ms: int, improve: bool, constraints: str, **settings):
         arguments = (fragment, device, ordinal, deadline_ms, improve, constraints)
-        plan = self._called("plan", arguments, settings)
+        plan = _chaos.answered("plan", lambda: self._called("plan", arguments, settings))
         if _settings.tunes_anew():
             self._tune_once(fragment, constraints)
         return plan
@@ -76,10 +76,10 @@ class Shared:
         return self._called("why", arguments, {})
 
     def make_program(self, *arguments, **settings):
-        return self._called("make_program", arguments, settings)
+        return _chaos.answered("program", lambda: self._called("make_program", arguments, settings))
 
     def tune(self, *arguments, **settings) -> tuple[int, bool]:
-        return self._called("tune", arguments, settings)
+        return _chaos.answered("tuning", lambda: self._called("tune", arguments, settings))
 
     def _tune_once(self, fragment, constraints: str) -> None:
         """Hands a fragment in, in this process for the first time, whatever is stored (STITCH_FORCE_TUNE)."""

@@ -95,8 +95,9 @@ _RUN = {
 
 
 @contextlib.contextmanager
-def translated(reading: bool = False):
-    """Errors of libstitch as onnxruntime names them; `reading`: what is wrong, is so with the model."""
+def translated(reading: bool = False, making: bool = False):
+    """Errors of libstitch as onnxruntime names them; `reading`: what is wrong, is so with the model; `making`: a program,
+    and what cannot be read is not the model."""
     try:
         yield
     except OnnxError:
@@ -105,4 +106,6 @@ def translated(reading: bool = False):
         kind = next((ours for of, ours in _RUN.items() if isinstance(error, of)), Fail)
         if reading and kind is InvalidArgument:
             kind = InvalidGraph
+        if making and kind is InvalidProtobuf:
+            kind = Fail
         raise kind(str(error)) from error

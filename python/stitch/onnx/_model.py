@@ -239,7 +239,7 @@ class Model:
 
     def prepare(self, fragment) -> Prepared:
         options = self._options
-        with translated():
+        with translated(making=True):
             document = _program.make(
                 fragment,
                 deadline_ms=options.deadline_ms,

@@ -13,7 +13,19 @@ import weakref
 import torch
 
 from .. import _native, _server, _trace, _tuning, errors
-from . import _artifacts, _buckets, _document, _fetchers, _inductor, _locks, _memory, _partition, _report, _rows, _shapes
+from . import (
+    _artifacts,
+    _buckets,
+    _document,
+    _fetchers,
+    _inductor,
+    _locks,
+    _memory,
+    _partition,
+    _report,
+    _rows,
+    _shapes,
+)
 
 _FETCH_MS = 60_000
 _ATTEMPTS = 10
