@@ -17,8 +17,7 @@ constexpr auto origin_rows() {
 
   return std::array{
       Row{"analytical_constants.h", "overlap", fitted, liger},
-      Row{"analytical_constants.h", "duty_alone", guess, ""},
-      Row{"analytical_constants.h", "duty_further", guess, ""},
+      Row{"analytical_constants.h", "between_loads", rule, "1: a block computes or waits for its loads"},
       Row{"analytical_constants.h", "loaded_latency", guess,
           "900 to 1,300 cycles on an H100 whose idle latency is 590"},
       Row{"analytical_constants.h", "flight_knee", fitted, liger},
@@ -135,6 +134,7 @@ constexpr auto origin_rows() {
       Row{"sweep_count.cpp", "held_elements_per_access", rule, "16 bytes of f32"},
       Row{"sweep_count.cpp", "instructions_of_held_access", guess, "itself and one for its address"},
       Row{"sweep_count.cpp", "wide_bytes", rule, "of what takes two registers"},
+      Row{"sweep_count.cpp", "passes_of_stage", rule, "a copy writes it, a turn reads it"},
       Row{"sweep_count.cpp", "of_vector_element", counted, "codegen/device/max_exp_sum.cuh"},
       Row{"sweep_count.cpp", "of_vector", counted, "codegen/device/max_exp_sum.cuh"},
       Row{"sweep_count.cpp", "of_element", counted, "codegen/device/max_exp_sum.cuh"},

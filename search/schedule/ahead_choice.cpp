@@ -52,12 +52,20 @@ void count_resources(kernel::KernelProgram& kernel) {
 
 }  // namespace
 
+bool has_loops(const kernel::KernelProgram& kernel) {
+  std::size_t groups = 0;
+  bool any = false;
+  for (const kernel::PhaseProgram& phase : kernel.phases) {
+    groups += phase.groups.size();
+    any = any || std::ranges::any_of(phase.groups, loops);
+  }
+  return any && kernel.recurrent == nullptr && groups <= most_groups;
+}
+
 std::optional<kernel::KernelProgram> with_loads_ahead(
     const kernel::KernelProgram& kernel, double us,
     const std::function<std::optional<double>(const kernel::KernelProgram&)>& predict_us) {
-  std::size_t groups = 0;
-  for (const kernel::PhaseProgram& phase : kernel.phases) groups += phase.groups.size();
-  if (kernel.recurrent != nullptr || groups > most_groups) return std::nullopt;
+  if (!has_loops(kernel)) return std::nullopt;
   const std::map<graph::NodeId, std::int64_t> partials = partials_of(kernel);
   std::optional<kernel::KernelProgram> best;
   for (std::size_t p = 0; p < kernel.phases.size(); ++p) {

@@ -7,6 +7,9 @@
 
 namespace stitch::search {
 
+/// Whether with_loads_ahead would look at any group of the kernel.
+bool has_loops(const kernel::KernelProgram& kernel);
+
 /// The kernel with the loads of its groups' loops turns ahead (GroupMapping::stages, kernel/program/loads_ahead.h): of
 /// every group of which that makes `predict_us` less by more than a hundredth of the whole, one after the other. The
 /// next turn's in registers are tried first, then two to four stages of shared memory, each of which has to be better

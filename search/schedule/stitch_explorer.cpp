@@ -116,7 +116,8 @@ class StitchExplorer : AssembledKernels {
         slabs_(slabs),
         analysis_(graph, slabs),
         ranker_(graph, step_, scorer),
-        board_(options.keep, options.sample) {}
+        board_(options.keep, options.sample),
+        loops_(std::max(options.looks_ahead, 1), 0) {}
 
   Result<ScheduleSpace> explore() {
     if (slabs_.count > 1 && analysis_.slab_axis() < 0)
@@ -251,7 +252,7 @@ class StitchExplorer : AssembledKernels {
       return scorer_.predict_us(graph_, program);
     };
     std::vector<kernel::KernelProgram> found;
-    for (const StitchCandidate* candidate : board_.best(options_.looks_ahead)) {
+    for (const StitchCandidate* candidate : loops_.best(options_.looks_ahead)) {
       if (auto ahead = with_loads_ahead(candidate->program, candidate->predicted_us, predict))
         found.push_back(std::move(*ahead));
     }
@@ -280,6 +281,7 @@ class StitchExplorer : AssembledKernels {
       phased_us_ = us;
     }
     board_.enter(hash, program, us);
+    if (options_.looks_ahead > 0 && has_loops(program)) loops_.enter(hash, program, us);
   }
   void refuse(const Error& why) override { last_error_ = why; }
   void leave_out() override { whole_ = false; }
@@ -292,6 +294,7 @@ class StitchExplorer : AssembledKernels {
   kernel::AxisAnalysis analysis_;
   GroupRanker ranker_;
   Leaderboard board_;
+  Leaderboard loops_;  ///< of schedules with loops, whose loads may be made turns ahead
   bool whole_ = true;  ///< every combination of mappings was looked at
   std::optional<kernel::KernelProgram> phased_;
   double phased_us_ = 0;

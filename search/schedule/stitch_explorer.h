@@ -15,9 +15,9 @@ namespace stitch::search {
 struct StitchOptions {
   int keep = 1;       ///< candidates returned, best prediction first
   bool wide = false;  ///< enumerate broadly (tuning), or only the usual choices (planning)
-  /// Of so many of the best schedules also the same with loads a turn ahead, where that is predicted to be clearly
-  /// faster (search/schedule/ahead_choice.h).
-  int looks_ahead = 4;
+  /// Of so many of the best schedules with loops, whether they are kept or not, also the same with loads turns ahead,
+  /// where that is predicted to be clearly faster (search/schedule/ahead_choice.h).
+  int looks_ahead = 12;
   /// Try every mapping that loops with loads a turn ahead, too: which ones there are, not which one is fastest.
   bool loads_ahead = false;
   int sample = 0;  ///< how many of the others are returned too
