@@ -7,7 +7,7 @@
 // associative-scan: tuples combined by a region. An associative combiner leaves the order of combination to the kernel,
 // and what that does to rounding has no closed form. So the scan is computed in the two orders between which kernels
 // lie, one element after the other (in chunks, where lines are long) and doubling distances (Hillis and Steele 1986);
-// the bound is twice the larger of both bounds, plus what the two differ by.
+// the bound is several times the larger of both bounds, plus what the two differ by and what is around sums.
 
 namespace stitch::graph::reference {
 namespace {
@@ -20,6 +20,9 @@ constexpr std::int64_t most_serial_rows = 1024;
 /// How much larger the error of an order may be than of the two that are looked at: where terms cancel, what others
 /// combine on the way is several times larger (guess).
 constexpr double other_orders = 8;
+/// Sums may cancel in both orders and not in others, which begin some rows further on: what these combine is about as
+/// large as what there is in one of so many rows before (guess).
+constexpr std::int64_t rows_alike = 8;
 
 /// The combiner on tensors of `dims` in place of scalars.
 Result<Graph> lifted(const Graph& combiner, const Dims& dims) {
@@ -138,14 +141,34 @@ void doubt(Tuple& x) {
   }
 }
 
-/// Makes `one` what is known of both orders.
-void join_orders(Block& one, const Block& other, bool bounded) {
+/// The largest bound of a float in each row or one of the `rows_alike` before it; what is not checked counts for
+/// itself.
+std::vector<double> bounds_nearby(const std::vector<double>& bounds, std::int64_t rows, std::int64_t lines) {
+  std::vector<double> nearby = bounds;
+  for (std::int64_t distance = 1; distance <= rows_alike; ++distance) {
+    for (std::int64_t i = distance * lines; i < rows * lines; ++i) {
+      const double before = bounds[i - distance * lines];
+      if (before > nearby[i] && std::isfinite(before)) nearby[i] = before;
+    }
+  }
+  return nearby;
+}
+
+/// Whether a component is a sum, or one is selected; products do not cancel.
+bool is_sum(const Graph& combiner, Value component) {
+  const Node& node = combiner.node(component.node);
+  if (node.op == Op::select) return is_sum(combiner, node.operands[1]) || is_sum(combiner, node.operands[2]);
+  return node.op == Op::add || node.op == Op::subtract;
+}
+
+/// Makes `one` what is known of both orders, [rows, lines] each.
+void join_orders(Block& one, const Block& other, bool sum, std::int64_t rows, std::int64_t lines) {
   Storage& data = *one.data;
   data.nonnegative = data.nonnegative && other.data->nonnegative;
-  if (!bounded) return;
   const bool floats = is_floating(one.dtype);
   const std::size_t count = floats ? data.floats.size() : data.integers.size();
   if (data.bounds.empty()) data.bounds.assign(count, 0.0);
+  std::vector<double> distances(count);
   for (std::size_t i = 0; i < count; ++i) {
     double apart = 0;
     if (floats) {
@@ -155,9 +178,13 @@ void join_orders(Block& one, const Block& other, bool bounded) {
     } else if (data.integers[i] != other.data->integers[i]) {
       apart = unchecked;
     }
-    const double bound = std::max(data.bounds[i], other.exact() ? 0.0 : other.data->bounds[i]);
-    data.bounds[i] = other_orders * bound + apart;
+    data.bounds[i] = std::max(data.bounds[i], other.exact() ? 0.0 : other.data->bounds[i]);
+    distances[i] = apart;
   }
+  const bool cancels = floats && sum;
+  const std::vector<double> nearby =
+      cancels ? bounds_nearby(data.bounds, rows, lines) : std::vector<double>(count, 0.0);
+  for (std::size_t i = 0; i < count; ++i) data.bounds[i] = other_orders * data.bounds[i] + nearby[i] + distances[i];
 }
 
 /// Where the elements of `box`, a part of `whole`, lie in [rows, lines]; rows count in the direction of the walk.
@@ -235,7 +262,9 @@ Status Evaluation::compute_associative_scan(NodeId id) {
   if (options_.bounds) {
     doubt(x);
     STITCH_ASSIGN(const Tuple other, scan.by_doubling(x));
-    for (std::size_t k = 0; k < result.size(); ++k) join_orders(result[k], other[k], true);
+    const Graph& combiner = *node.regions[0];
+    for (std::size_t k = 0; k < result.size(); ++k)
+      join_orders(result[k], other[k], is_sum(combiner, combiner.results()[k]), rows, lines);
   }
   for (std::int32_t r = 0; r < std::ssize(node.results); ++r) {
     Slot& to = slot({id, r});

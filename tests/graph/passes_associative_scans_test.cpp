@@ -195,6 +195,30 @@ TEST(AssociativeScan, BoundsHoldForF32) {
   }
 }
 
+// A segment whose first sums cancel in the orders that are looked at, and not in one that begins at its second element.
+TEST(AssociativeScan, BoundsHoldForSumsThatCancelInSomeOrders) {
+  Builder b;
+  const Value scan = b.add(Op::associative_scan, {b.parameter(pred, {8}), b.parameter(f32, {8})},
+                           AssociativeScanAttributes{0, false}, {combiner_of(segment_sum, {pred, f32})});
+  const Graph graph = *b.finish({{scan.node, 1}});
+  Tensor starts = Tensor::zeros({pred, {8}}), x = Tensor::zeros({f32, {8}});
+  starts.integers = {0, 0, 0, 0, 1, 0, 0, 0};
+  x.floats = {1.1, 2.3, 1.7, 0.9, -5.3, 5.299, 0.0011, 0.00013};
+  for (double& each : x.floats) each = static_cast<float>(each);
+  EvaluateOptions bounded;
+  bounded.bounds = true;
+  const auto reference = evaluate(graph, std::vector{starts, x}, bounded);
+  ASSERT_TRUE(reference.ok()) << reference.error().message;
+  const auto f = [&](int i) { return static_cast<float>(x.floats[i]); };
+  volatile float behind = f(5) + f(6);
+  behind = behind + f(7);
+  const volatile float sum = f(4) + behind;
+  EXPECT_NE(sum, (*reference)[0].at(7));
+  EXPECT_TRUE(accepts((*reference)[0].at(7), (*reference)[0].bound(7), sum))
+      << sum << " for " << (*reference)[0].at(7) << " ± " << (*reference)[0].bound(7);
+  EXPECT_LT((*reference)[0].bound(7), 2e-6);
+}
+
 Graph recurrence_of(const Combine& combine, const Dims& dims, std::int64_t d) {
   Builder b;
   const Values x = {b.parameter(f32, dims), b.parameter(f32, dims)};
