@@ -10,7 +10,8 @@ struct ComputedMatmul {
   std::string name;
   Matmul matmul;          ///< `dtype` is what is multiplied
   DType source;           ///< of what the operand is made of
-  std::string how = {};   ///< "convert", "scale", "derivative", "mask", "places", "dequantise", "norm"
+  std::string how = {};   ///< "convert", "scale", "derivative", "mask", "places", "dequantise", "norm",
+                          ///< "other_way": a second tensor is transposed
   bool of_right = false;  ///< the right operand is computed; else the left one
   bool both = false;      ///< both are
 };

@@ -85,9 +85,10 @@ class OperandGrouping {
     group.reads = distinct(group.reads);
     const Result<Graph> one = graph::subgraph(graph_, group.reads, now_[product].writes);
     if (!one || kernel::computed_operands(*one).empty() || !wanted_(*one, group.writes.empty())) return std::nullopt;
-    if (group.writes.empty() || std::holds_alternative<const graph::FragmentSite*>(before.piece->work)) return group;
+    if (group.writes.empty()) return group;
     const Result<Graph> rest = graph::subgraph(graph_, before.reads, group.writes);
-    return rest && wanted_(*rest, true) ? std::optional(std::move(group)) : std::nullopt;
+    const bool is_fragment = std::holds_alternative<const graph::FragmentSite*>(before.piece->work);
+    return rest && (is_fragment || wanted_(*rest, true)) ? std::optional(std::move(group)) : std::nullopt;
   }
 
   /// What a maker's value is made of element by element: what the maker reads, or writes besides, and small values that
