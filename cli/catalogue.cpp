@@ -1,7 +1,7 @@
 #include "cli/catalogue.h"
 
 #include "cli/remote.h"
-#include "client/connection.h"
+#include "client/http/connection.h"
 #include "db/sqlite_store.h"
 #include "graph/codec/codec.h"
 #include "tuning/cost_models/cost_model_training.h"

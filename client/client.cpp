@@ -11,8 +11,8 @@
 #include <thread>
 
 #include "base/device_class.h"
-#include "client/event_parser.h"
-#include "client/request_target.h"
+#include "client/http/event_parser.h"
+#include "client/http/request_target.h"
 #include "client/trace/plan_trace.h"
 #include "graph/codec/codec.h"
 

@@ -20,8 +20,8 @@
 #include "base/trace.h"
 #include "client/activity.h"
 #include "client/artifact_folder.h"
-#include "client/calls_under_way.h"
-#include "client/connection.h"
+#include "client/http/calls_under_way.h"
+#include "client/http/connection.h"
 #include "graph/graph.h"
 
 namespace stitch::client {

@@ -18,8 +18,8 @@
 
 #include "api/protocol.h"
 #include "client/activity.h"
-#include "client/calls_under_way.h"
 #include "client/client.h"
+#include "client/http/calls_under_way.h"
 #include "client/plan_handle.h"
 #include "client/plan_watcher.h"
 #include "client/why.h"

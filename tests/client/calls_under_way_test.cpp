@@ -1,5 +1,5 @@
 // Calls that another thread ends: a server that does not answer keeps nobody.
-#include "client/calls_under_way.h"
+#include "client/http/calls_under_way.h"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>

@@ -1,4 +1,4 @@
-#include "client/connection.h"
+#include "client/http/connection.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <boost/asio/local/stream_protocol.hpp>
 
 #include "client/client.h"
-#include "client/event_parser.h"
+#include "client/http/event_parser.h"
 #include "tests/base/test_folder.h"
 #include "tests/base/test_variable.h"
 

@@ -1,4 +1,4 @@
-#include "client/request_target.h"
+#include "client/http/request_target.h"
 
 #include <gtest/gtest.h>
 

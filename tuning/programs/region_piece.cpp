@@ -4,8 +4,7 @@
 
 namespace stitch::tuning {
 
-bool is_copy(const RegionPiece& piece, graph::Value value,
-             const std::function<graph::Value(graph::Value)>& memory_of) {
+bool is_copy(const RegionPiece& piece, graph::Value value, const std::function<graph::Value(graph::Value)>& memory_of) {
   return std::ranges::any_of(piece.reads, [&](graph::Value read) { return memory_of(read) == value; });
 }
 

@@ -1,4 +1,4 @@
-#include "client/calls_under_way.h"
+#include "client/http/calls_under_way.h"
 
 namespace stitch::client {
 

@@ -4,7 +4,7 @@
 #include <mutex>
 #include <set>
 
-#include "client/connection.h"
+#include "client/http/connection.h"
 
 namespace stitch::client {
 

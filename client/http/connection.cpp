@@ -1,4 +1,4 @@
-#include "client/connection.h"
+#include "client/http/connection.h"
 
 #include <sys/socket.h>
 

@@ -1,4 +1,4 @@
-#include "client/event_parser.h"
+#include "client/http/event_parser.h"
 
 namespace stitch::client {
 
