@@ -38,7 +38,7 @@ struct RegionPiece {
 
 /// Values in their order, each once.
 std::vector<graph::Value> distinct(std::span<const graph::Value> values);
-/// Whether a piece is a library call of one product: no attention.
+/// Whether a piece is a library call of one product: no attention, and nothing that combines its rows.
 bool is_one_product(const graph::Graph& graph, const RegionPiece& piece);
 
 }  // namespace stitch::tuning
