@@ -360,8 +360,9 @@ void print_row_results(Writer& out, const ContractionProblem& part, const Contra
   out.open("for (int own = static_cast<int>(threadIdx.x); own < {}; own += {})", block_rows, threads);
   out.line("const int row = block_row + own;");
   out.line("if (row >= {}) break;", part.rows);
-  for (std::size_t r = 0; r < part.results.size(); ++r) {  // there are several: one has columns
-    const kernel::ContractionResult& result = part.results[r];
+  const std::span<const kernel::ContractionResult> results = kernel::results_of(part);
+  for (std::size_t r = 0; r < results.size(); ++r) {
+    const kernel::ContractionResult& result = results[r];
     if (!result.of_rows) continue;
     const ContractionEpilogue& epilogue = epilogues.results[r];
     out.line("const {} {}{{{}}};", epilogue.name, epilogue_of(part, r), epilogue.members);
@@ -374,6 +375,7 @@ void print_row_results(Writer& out, const ContractionProblem& part, const Contra
 void print_results(Writer& out, const ContractionProblem& problem, const kernel::ContractionSchedule& schedule,
                    std::span<const ContractionEpilogues> epilogues, std::string_view cores, std::string_view column,
                    std::size_t first) {
+  if (problem.members.empty() && kernel::results_of_element(problem) == 0) return;  // rows alone
   const kernel::ContractionStrips strips = kernel::strips_of(problem, schedule);
   // Where rows are combined a barrier stands behind the loop already.
   if (!schedule.tensor_copies && problem.row_reductions.empty()) {

@@ -46,13 +46,16 @@ class RowPrinter {
   }
 
  private:
-  /// Whether a result that the block has is one of the product's, "true" where all are.
+  /// Whether a column that the block has is one of the product's; empty: all are.
   [[nodiscard]] std::string is_there() const {
-    std::string there;
-    if (problem_.rows % s_.block_rows != 0) there = fmt::format("block_row + row < {}", problem_.rows);
-    if (problem_.columns % s_.block_columns != 0)
-      there += fmt::format("{}block_column + column < {}", there.empty() ? "" : " && ", problem_.columns);
-    return there.empty() ? "true" : there;
+    if (problem_.columns % s_.block_columns == 0) return {};
+    return fmt::format("block_column + column < {}", problem_.columns);
+  }
+  /// A row of the product, behind whose last one a block computes that again, for nobody: it asks no element whether it
+  /// is there, and loads what is of the row once.
+  [[nodiscard]] std::string row_text() const {
+    if (problem_.rows % s_.block_rows == 0) return "block_row + row";
+    return fmt::format("minimum(block_row + row, {})", problem_.rows - 1);
   }
   void close_function() {
     out_.set_depth(out_.depth() - 1);
@@ -73,11 +76,11 @@ class RowPrinter {
     out_.open(
         "replace_results<{0}>(cores, warp_row, warp_column, [&](int row, int first, int behind, f32 (&sums)[{0}])",
         run);
-    if (const std::string there = is_there(); there != "true") {
+    if (const std::string there = is_there(); !there.empty()) {
       out_.line("const int column = first + behind;");
       out_.line("if (!({})) return;", there);
     }
-    out_.line("carried.run(sums, batch, block_row + row, block_column + first, sums, behind);");
+    out_.line("carried.run(sums, batch, {}, block_column + first, sums, behind);", row_text());
     close_function();
   }
 
@@ -139,8 +142,9 @@ class RowPrinter {
         "leave_row_parts<{}, {}>(cores, {}, warp_row, warp_column, warp_column / {}, {}, "
         "[&](int row, int column, f32 sum)",
         combiner(reduction.kind), across_, parts(i), s_.warp_columns, identity);
-    out_.line("return {} ? combined{}(sum, batch, block_row + row, block_column + column) : {};", is_there(), i,
-              identity);
+    const std::string value = fmt::format("combined{}(sum, batch, {}, block_column + column)", i, row_text());
+    const std::string there = is_there();
+    out_.line("return {};", there.empty() ? value : fmt::format("{} ? {} : {}", there, value, identity));
     close_function();
   }
 

@@ -7,6 +7,7 @@
 #include "graph/calls/attention_gradients.h"
 #include "graph/calls/call_layouts.h"
 #include "graph/calls/call_leaves.h"
+#include "graph/calls/row_results.h"
 #include "graph/calls/wide_epilogue.h"
 #include "graph/fill.h"
 #include "graph/strided_view.h"
@@ -282,7 +283,8 @@ std::vector<LibraryCall> find_library_calls(const Graph& graph, const LibraryOpt
   if (!options.own) return calls;
   const auto wanted = [&](const Graph& attention) { return options.own(attention, true); };
   calls = join_attention_gradients(graph, std::move(calls), wanted);
-  return widen_epilogues(graph, join_attentions(graph, std::move(calls), wanted, updates), options.own);
+  calls = join_row_results(graph, join_attentions(graph, std::move(calls), wanted, updates), wanted);
+  return widen_epilogues(graph, std::move(calls), options.own);
 }
 
 }  // namespace stitch::graph

@@ -39,10 +39,7 @@ Status find_results(ContractionProblem& problem, const graph::StridedView& sums)
     results.push_back(std::move(result));
   }
   const auto first = std::ranges::find(results, false, &ContractionResult::of_rows);
-  if (first == results.end())
-    return make_error(ErrorKind::unsupported, "no result has the columns of the {}",
-                      to_string(graph.node(problem.root).op));
-  problem.result = *first;
+  problem.result = first == results.end() ? results.front() : *first;
   if (results.size() > 1) problem.results = std::move(results);
   return {};
 }
@@ -228,6 +225,7 @@ std::span<const ContractionResult> results_of(const ContractionProblem& part) {
 }
 
 ResultAccess widest_access(const ContractionProblem& part) {
+  if (part.result.of_rows) return {};
   ResultAccess access = widest_access(part.result);
   for (const ContractionResult& result : results_of(part)) {
     if (result.of_rows) continue;

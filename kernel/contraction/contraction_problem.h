@@ -42,7 +42,7 @@ struct ContractionTerm {
 struct ContractionProblem {
   std::int64_t batch = 1, rows = 0, columns = 0, contracted = 0;
   ContractionOperand left, right;
-  ContractionResult result;                  ///< the first that has all rows and columns
+  ContractionResult result;                  ///< the first that has all rows and columns; of rows where none has
   std::vector<ContractionResult> results;    ///< of one product that has several: all, in the graph's order; else empty
   std::vector<RowReduction> row_reductions;  ///< ascending by node; not empty: blocks share rows
   graph::DType accumulator = graph::DType::f32;

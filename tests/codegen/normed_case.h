@@ -9,7 +9,9 @@ struct NormedMatmul {
   std::string name;
   Shape shape;
   DType dtype = DType::f16;
-  std::string norm = "layer";  ///< "layer", "rms", "softmax", "narrow" (rms in the result's type), "turned"
+  /// "layer", "rms", "softmax", "narrow" (rms in the result's type), "turned"; results of rows alone: "statistics"
+  /// (maximum, sum of exponentials, a label's), "greatest" (that only).
+  std::string norm = "layer";
   DType result = DType::f32;
   bool residual = true;    ///< a residual stream is added first
   bool keeps_sum = false;  ///< what the norm is of is the first result
@@ -49,6 +51,15 @@ struct RowNorm {
     const Value e = b.unary(Op::exp, b.binary(Op::subtract, x, spread(over(graph::ReduceKind::max, x))));
     return b.binary(Op::divide, e, spread(over(graph::ReduceKind::sum, e)));
   }
+  /// What a cross entropy needs of its logits.
+  std::vector<Value> statistics(Value x, bool greatest_alone) const {
+    const Value most = over(graph::ReduceKind::max, x);
+    if (greatest_alone) return {most};
+    const Value label = b.parameter(DType::s32, {dims[0], dims[1]});
+    const Value e = b.unary(Op::exp, b.binary(Op::subtract, x, spread(most)));
+    const Value own = b.compare(graph::Comparison::eq, b.iota(DType::s32, dims, 2), spread(label));
+    return {most, over(graph::ReduceKind::sum, e), over(graph::ReduceKind::sum, b.select(own, x, number(0, dims)))};
+  }
 };
 
 inline graph::Graph graph_of(const NormedMatmul& m) {
@@ -63,6 +74,7 @@ inline graph::Graph graph_of(const NormedMatmul& m) {
   const DType computed = m.norm == "narrow" ? m.result : DType::f32;
   if (m.residual) sum = b.binary(Op::add, sum, b.parameter(computed, dims));
   const RowNorm norm{b, dims, computed};
+  if (m.norm == "statistics" || m.norm == "greatest") return *b.finish(norm.statistics(sum, m.norm == "greatest"));
   Value result = m.norm == "layer" ? norm.layer(sum) : m.norm == "softmax" ? norm.softmax(sum) : norm.rms(sum);
   result = b.convert(result, m.result);
   if (m.norm == "turned") result = b.transpose(result, {0, 2, 1});

@@ -39,7 +39,10 @@ INSTANTIATE_TEST_SUITE_P(
                     NormedMatmul{"f16_keeps_rows", {2, 40, 192, 64}, f16, "layer", f16, true, true, plain, plain, true},
                     NormedMatmul{
                         "bf16_keeps_rows", {3, 37, 320, 64}, bf16, "narrow", bf16, true, false, plain, plain, true},
-                    NormedMatmul{"no_depth", {1, 8, 24, 0}, f32, "layer"}),
+                    NormedMatmul{"no_depth", {1, 8, 24, 0}, f32, "layer"},
+                    NormedMatmul{"f16_statistics", {2, 40, 192, 64}, f16, "statistics", f32, false},
+                    NormedMatmul{"bf16_statistics_wide", {1, 37, 530, 71}, bf16, "statistics"},
+                    NormedMatmul{"f32_greatest", {3, 20, 77, 16}, f32, "greatest", f32, false}),
     [](const auto& each) { return each.param.name; });
 
 /// All that pipelines do to a product they do to one with rows; blocks of a row in clusters of any size.
@@ -104,6 +107,11 @@ INSTANTIATE_TEST_SUITE_P(
         RowWarpgroups{{"tall", {1, 130, 256, 192}, f16, "layer"}, {"", {}, 128, 128, 64, 32, 128, 3}},
         RowWarpgroups{{"odd", {3, 70, 90, 211}, bf16, "softmax", f32, false}, {"", {}, 64, 64, 64, 16, 64, 3}},
         RowWarpgroups{{"side_by_side", {1, 64, 256, 256}, f16, "layer", f16}, {"", {}, 64, 256, 64, 16, 128, 3}},
+        RowWarpgroups{{"statistics", {2, 70, 128, 256}, bf16, "statistics", f32, false},
+                      {"", {}, 64, 128, 64, 16, 128}},
+        RowWarpgroups{{"copied_statistics", {3, 130, 64, 128}, f16, "statistics", f32, false},
+                      {"", {}, 64, 64, 64, 16, 64, 3},
+                      2},
         RowWarpgroups{{"copied", {1, 64, 64, 256}, bf16, "layer", bf16, true, true}, {"", {}, 64, 64, 64, 16, 64}, 1},
         RowWarpgroups{{"copied_stay", {1, 330, 64, 128}, bf16, "rms", bf16}, {"", {}, 64, 64, 64, 16, 64, 3}, 2},
         RowWarpgroups{

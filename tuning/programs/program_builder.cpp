@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "graph/calls/column_tiles.h"
 #include "graph/canonical.h"
 #include "graph/codec/codec.h"
 #include "graph/subgraph.h"
@@ -410,7 +411,8 @@ std::vector<api::ProgramPort> ports(const ProgramRegion& region, const std::vect
 
 Result<api::Program> build_program(const graph::Graph& graph, const ProgramOptions& options) {
   Tables tables{options, {}, {}, {}, {}};
-  const Result<int> outermost = RegionBuilder(tables, graph, "", 1, false).build();
+  const Graph tiled = options.own_product ? graph::tile_columns_of_heads(graph, own_calls(tables, graph)) : graph;
+  const Result<int> outermost = RegionBuilder(tables, tiled, "", 1, false).build();
   if (!outermost) return outermost.error();
   api::Program& program = tables.program;
   program.parameters = ports(program.regions[0], program.regions[0].parameters);

@@ -18,8 +18,10 @@ std::vector<graph::Value> distinct(std::span<const graph::Value> values) {
 
 bool is_one_product(const graph::Graph& graph, const RegionPiece& piece) {
   const auto* const* call = std::get_if<const graph::LibraryCall*>(&piece.work);
-  return call != nullptr &&
-         std::ranges::none_of((*call)->epilogue, [&](graph::NodeId id) { return graph.node(id).op == graph::Op::dot; });
+  return call != nullptr && std::ranges::none_of((*call)->epilogue, [&](graph::NodeId id) {
+           const graph::Op op = graph.node(id).op;
+           return op == graph::Op::dot || op == graph::Op::reduce;
+         });
 }
 
 }  // namespace stitch::tuning

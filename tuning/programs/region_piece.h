@@ -43,7 +43,7 @@ struct RegionPiece {
 bool is_copy(const RegionPiece& piece, graph::Value value, const std::function<graph::Value(graph::Value)>& memory_of);
 /// Values in their order, each once.
 std::vector<graph::Value> distinct(std::span<const graph::Value> values);
-/// Whether a piece is a library call of one product: no attention.
+/// Whether a piece is a library call of one product: no attention, and nothing that combines its rows.
 bool is_one_product(const graph::Graph& graph, const RegionPiece& piece);
 
 }  // namespace stitch::tuning
