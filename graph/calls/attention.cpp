@@ -76,12 +76,13 @@ class Joiner {
   }
 
   [[nodiscard]] bool is_one(const LibraryCall& call) const {
+    std::vector<NodeId> begins = {call.root};  // all that it computes is behind these
+    std::ranges::copy_if(call.epilogue, std::back_inserter(begins),
+                         [&](NodeId id) { return graph_.node(id).op == Op::dynamic_update_slice; });
     for (const Value operand : call.operands) {
-      for (const NodeId id : call.epilogue) {
-        // It would wait for itself.
-        if (!nodes_between(graph_, id, operand.node).empty()) return false;
+      for (const NodeId id : begins) {
+        if (!nodes_between(graph_, id, operand.node).empty()) return false;  // it would wait for itself
       }
-      if (!nodes_between(graph_, call.root, operand.node).empty()) return false;
     }
     const Result<Graph> own = own_graph(graph_, call);
     return own && wanted_(*own);
