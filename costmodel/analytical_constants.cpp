@@ -11,7 +11,8 @@ using C = AnalyticalConstants;
 
 constexpr std::array table = {
     ConstantRow{"overlap", &C::overlap, 0.0, 0.6},
-    ConstantRow{"between_loads", &C::between_loads, 0.0, 4.0},
+    ConstantRow{"duty_alone", &C::duty_alone, 0.2, 1.0},
+    ConstantRow{"duty_further", &C::duty_further, 0.0, 0.5},
     ConstantRow{"loaded_latency", &C::loaded_latency, 1.0, 4.0},
     ConstantRow{"flight_knee", &C::flight_knee, 1.0, 8.0},
     ConstantRow{"sm_dram_bytes_per_clock", &C::sm_dram_bytes_per_clock, 16.0, 128.0},

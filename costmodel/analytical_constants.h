@@ -11,9 +11,9 @@ namespace stitch::costmodel {
 /// What the analytical model does not take from the device table. The defaults are starting values; costmodel/
 /// constants/constant_fit.h fits them to measurements.
 struct AnalyticalConstants {
-  double overlap = 0.02;     ///< share of the limits that do not bind which shows in a phase's time; fitted
-  double between_loads = 1;  ///< of what stands between loads and stores of a turn: while it lasts a block has none of
-                             ///< its loads outstanding
+  double overlap = 0.02;        ///< share of the limits that do not bind which shows in a phase's time; fitted
+  double duty_alone = 0.8;      ///< share of the time with loads outstanding where an SM has room for one block; guess
+  double duty_further = 0.2;    ///< room for each further block adds; guess
   double loaded_latency = 1.8;  ///< latency of device memory at full bandwidth over the idle one; guess: 900 to 1,300
                                 ///< cycles on an H100 whose idle latency is 590
   double flight_knee = 2.5;  ///< how sharply bandwidth bends where bytes in flight suffice; fitted, beside a guess of

@@ -50,21 +50,20 @@ double lone_tile_cycles(const GroupFeatures& f, const KernelQuantities& kernel, 
   return cycles;
 }
 
-/// Share of the time that a block has loads outstanding which are not made a turn ahead. It takes turns: for L cycles
-/// they are on their way, for C cycles it computes with what they brought. N blocks with B bytes each have L ÷ (L + C)
-/// of N · B on their way, and N · B ÷ (L + C) is what they move, as of a closed queue with time to think. Other blocks
-/// of an SM do not lengthen a block's loads: they are counted with theirs. It does not depend on how many there are,
-/// either: more work must never be predicted to take less time.
-double duty_of(const GroupFeatures& f, const DeviceSpec& device, const AnalyticalConstants& constants) {
-  const double loading = constants.loaded_latency * device.dram_latency;
-  return loading / (loading + constants.between_loads * f.serial_cycles);
+/// Share of the time that a block has loads outstanding which are not made a turn ahead. Other blocks fill the gaps
+/// where an SM holds more than one. That depends on what an SM can hold, not on how many blocks there are: more work
+/// must never be predicted to take less time.
+double duty_of(const KernelQuantities& kernel, const AnalyticalConstants& constants) {
+  return std::min(1.0, constants.duty_alone + constants.duty_further * (kernel.resident - 1));
 }
 
 /// Bytes that a block has on their way from device memory, on average over the time that it runs.
-double block_flight(const PhaseQuantities& phase, const DeviceSpec& device, const AnalyticalConstants& constants) {
+double block_flight(const PhaseQuantities& phase, const KernelQuantities& kernel,
+                    const AnalyticalConstants& constants) {
+  const double duty = duty_of(kernel, constants);
   double flight = 0, weight = 0;
   for (const GroupFeatures& f : phase.groups) {
-    const double bytes = f.dram_read_bytes + 1, duty = duty_of(f, device, constants);
+    const double bytes = f.dram_read_bytes + 1;
     flight += f.bytes_in_flight * f.threads * (duty + (1 - duty) * f.ahead_share) * bytes;
     weight += bytes;
   }
@@ -96,7 +95,7 @@ double dram_us(const PhaseQuantities& phase, const KernelQuantities& kernel, con
 double dram_limit(const PhaseQuantities& phase, const KernelQuantities& kernel, const Placement& place,
                   const DeviceSpec& device, const AnalyticalConstants& constants) {
   const double us = dram_us(phase, kernel, device, constants);
-  const double flight = block_flight(phase, device, constants);
+  const double flight = block_flight(phase, kernel, constants);
   const double full = dram_share(std::min(place.concurrent, place.tiles), flight, place, device, constants);
   const double rest = std::fmod(place.tiles, place.concurrent);
   if (place.waves <= 1 || rest <= 0) return us / full;

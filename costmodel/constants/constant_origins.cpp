@@ -17,7 +17,8 @@ constexpr auto origin_rows() {
 
   return std::array{
       Row{"analytical_constants.h", "overlap", fitted, liger},
-      Row{"analytical_constants.h", "between_loads", rule, "1: a block computes or waits for its loads"},
+      Row{"analytical_constants.h", "duty_alone", guess, ""},
+      Row{"analytical_constants.h", "duty_further", guess, ""},
       Row{"analytical_constants.h", "loaded_latency", guess,
           "900 to 1,300 cycles on an H100 whose idle latency is 590"},
       Row{"analytical_constants.h", "flight_knee", fitted, liger},

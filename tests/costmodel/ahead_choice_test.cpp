@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include "costmodel/analytical.h"
-#include "kernel/program/legality.h"
 #include "search/schedule/stitch_explorer.h"
 #include "tests/kernel/example_graphs.h"
 
@@ -37,25 +36,6 @@ TEST(AheadChoiceByTheModel, NeverMakesAPredictionWorse) {
       EXPECT_EQ(with->front().schedule, without->front().schedule);
     }
   }
-}
-
-bool has_shared_stages(const kernel::KernelProgram& program) {
-  return std::ranges::any_of(program.phases, [](const kernel::PhaseProgram& phase) {
-    return std::ranges::any_of(phase.groups, [](const auto& group) { return group.mapping.shared_stages; });
-  });
-}
-
-// A block that reduces one row after the other has nothing on its way meanwhile, and registers hold one row: stages in
-// shared memory keep device memory busy.
-TEST(AheadChoiceByTheModel, TakesStagesOfSharedMemoryForRowsOneAfterTheOther) {
-  const AnalyticalScorer model(*find_device("h100"));
-  const Graph graph = layer_norm_backward(4096, 4096);
-  const auto without = search::explore_stitches(graph, model, {.looks_ahead = 0});
-  const auto with = search::explore_stitches(graph, model, {});
-  ASSERT_TRUE(without && with);
-  EXPECT_TRUE(has_shared_stages(with->front().program));
-  EXPECT_LT(with->front().predicted_us, 0.99 * without->front().predicted_us);
-  EXPECT_TRUE(kernel::check_legality(with->front().program, model.device()));
 }
 
 }  // namespace

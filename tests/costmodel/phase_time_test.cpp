@@ -67,31 +67,10 @@ TEST(PhaseTime, LoadsMadeAheadAreAlwaysOnTheirWay) {
     KernelQuantities kernel = streaming(132, bytes, 0);
     kernel.resident = 1;
     kernel.phases[0].groups[0].ahead_share = ahead;
-    kernel.phases[0].groups[0].serial_cycles = 500;
     return dram_rate(kernel);
   };
   EXPECT_LT(rate(0), rate(0.5));
   EXPECT_LT(rate(0.5), rate(1));
-}
-
-// The longer a block computes between its loads, the less is on its way, by itself and beside others: a queue that is
-// closed. What is always on its way does not care.
-TEST(PhaseTime, BlocksThatComputeHaveNothingOnItsWay) {
-  const auto rate = [](double cycles, double ahead, int resident) {
-    KernelQuantities kernel = streaming(132 * resident, bytes, 0);
-    kernel.resident = resident;
-    kernel.phases[0].groups[0].serial_cycles = cycles;
-    kernel.phases[0].groups[0].ahead_share = ahead;
-    return dram_rate(kernel);
-  };
-  for (const int resident : {1, 2, 4}) {
-    EXPECT_LT(rate(1000, 0, resident), rate(500, 0, resident));
-    EXPECT_LT(rate(500, 0, resident), rate(0, 0, resident));
-    EXPECT_EQ(rate(1000, 1, resident), rate(0, 0, resident));
-    // Two blocks that compute half of the time have as much on its way as one that never does.
-    const double loading = AnalyticalConstants{}.loaded_latency * find_device("h100")->dram_latency;
-    EXPECT_NEAR(rate(loading, 0, 2 * resident) / rate(0, 0, resident), 1, 1e-9);
-  }
 }
 
 TEST(PhaseTime, AnSmTakesNoMoreThanItsPort) {
@@ -139,7 +118,6 @@ TEST(PhaseTime, ALastWaveHasTheBandwidthOfItsBlocks) {
 
 TEST(PhaseTime, WhatIsInSeriesShowsOnce) {
   KernelQuantities kernel = streaming(132 * 80, bytes, bytes);
-  kernel.phases[0].groups[0].ahead_share = 1;  // what device memory does meanwhile is another matter
   const double before = time_of(kernel).total(0);
   kernel.phases[0].groups[0].serial_cycles = find_device("h100")->clock_hz * 1e-6;  // one µs
   EXPECT_NEAR(time_of(kernel).total(0) - before, 1, 1e-9);
