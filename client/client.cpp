@@ -105,7 +105,7 @@ Result<std::unique_ptr<Connection>> Client::connection() {
       return taken;
     }
   }
-  return Connection::open(address_, options_.timeout_seconds);
+  return Connection::open(address_, options_.timeout_seconds, options_.calls);
 }
 
 std::string Client::secret(bool anew) {
@@ -140,11 +140,7 @@ Result<HttpAnswer> Client::send_once(const HttpCall& call) {
     STITCH_TRY(check_not_ended());
     STITCH_ASSIGN(std::unique_ptr<Connection> via, connection());
     const bool fresh = via->fresh();
-    Result<HttpAnswer> answer = [&] {
-      const CallsUnderWay::Call under_way(options_.calls.get(), *via);
-      return via->call(call);
-    }();
-    if (!answer) STITCH_TRY(check_not_ended());
+    Result<HttpAnswer> answer = via->call(call);
     // The server closes connections that were idle for long, at the very moment that we use one if chance wants it.
     // Every call of the API may be repeated.
     if (!answer && answer.error().kind == ErrorKind::unavailable && !fresh) continue;
@@ -510,12 +506,9 @@ Status Client::follow(std::int64_t job, std::int64_t after, const std::function<
     call.secret = secret(false);
     call.timeout_seconds = options_.timeout_seconds;
     STITCH_TRY(check_not_ended());
-    auto via = Connection::open(address_, options_.timeout_seconds);
-    Result<HttpAnswer> answer = [&]() -> Result<HttpAnswer> {
-      if (!via) return via.error();
-      const CallsUnderWay::Call under_way(options_.calls.get(), **via);
-      return (*via)->follow(call, [&](std::string_view piece) { return parser.feed(piece); });
-    }();
+    auto via = Connection::open(address_, options_.timeout_seconds, options_.calls);
+    Result<HttpAnswer> answer = via ? (*via)->follow(call, [&](std::string_view piece) { return parser.feed(piece); })
+                                    : Result<HttpAnswer>(via.error());
     if (bad) return *bad;
     if (!wanted) return {};
     if (answer && answer->status != 200) return api::decode_error(answer->body, encoding_of(*answer));

@@ -1,7 +1,5 @@
 #include "client/http/connection.h"
 
-#include <sys/socket.h>
-
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -26,6 +24,8 @@ using boost::system::error_code;
 namespace {
 
 constexpr std::uint64_t largest_answer = std::uint64_t{1} << 30;
+/// How often a call that waits looks whether it is to end.
+constexpr std::chrono::milliseconds glance{100};
 
 std::string describe(const ServerAddress& address) {
   return address.socket.empty() ? fmt::format("http://{}:{}", address.host, address.port)
@@ -62,9 +62,13 @@ Result<ServerAddress> parse_address(std::string_view text) {
 }
 
 struct Connection::State {
-  explicit State(ServerAddress to) : address(std::move(to)), stream(context) { buffer.reserve(std::size_t{64} << 10); }
+  State(ServerAddress to, std::shared_ptr<const CallsUnderWay> with)
+      : address(std::move(to)), calls(std::move(with)), stream(context) {
+    buffer.reserve(std::size_t{64} << 10);
+  }
 
   ServerAddress address;
+  std::shared_ptr<const CallsUnderWay> calls;  ///< null: nobody ends them
   asio::io_context context;
   beast::basic_stream<asio::generic::stream_protocol> stream;
   beast::flat_buffer buffer;  ///< as large as one read is to be: without room it reads 512 bytes at a time
@@ -79,9 +83,15 @@ struct Connection::State {
     stream.expires_after(std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(seconds)));
     start([&result](const error_code& error, auto...) { result = error; });
     context.restart();
-    context.run();
+    while (!context.stopped()) {
+      context.run_for(glance);
+      if (context.stopped() || !ended()) continue;
+      stream.cancel();
+      context.run();
+    }
     return result;
   }
+  [[nodiscard]] bool ended() const { return calls != nullptr && calls->ended(); }
   Error broken(const error_code& error, const HttpCall& call);
   Status send(const HttpCall& call);
 };
@@ -117,9 +127,10 @@ Status Connection::State::connect(double seconds) {
     // calls no_buffer_space.
     if (error != asio::error::no_buffer_space) break;
     error = beast::error::timeout;
-    if (std::chrono::steady_clock::now() >= until) break;
+    if (std::chrono::steady_clock::now() >= until || ended()) break;
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
+  if (ended()) return make_error(ErrorKind::cancelled, "stitchd at {}: calls to servers were ended", describe(address));
   if (error == beast::error::timeout)
     return make_error(ErrorKind::timeout, "stitchd at {}: no connection within {} s", describe(address), seconds);
   return make_error(ErrorKind::unavailable, "no stitchd at {}: {}", describe(address), error.message());
@@ -128,6 +139,7 @@ Status Connection::State::connect(double seconds) {
 Error Connection::State::broken(const error_code& error, const HttpCall& call) {
   open = false;
   const std::string where = fmt::format("{} {} at {}", call.method, call.target, describe(address));
+  if (ended()) return make_error(ErrorKind::cancelled, "{}: calls to servers were ended", where);
   if (error == beast::error::timeout) {
     return make_error(ErrorKind::timeout, "{}: no answer within {} s", where, call.timeout_seconds);
   }
@@ -163,11 +175,9 @@ Connection::~Connection() = default;
 bool Connection::fresh() const { return !state_->answered; }
 bool Connection::reusable() const { return state_->open; }
 
-/// Of the socket alone, which stays open: what Asio has of it belongs to the thread that makes the call.
-void Connection::interrupt() { ::shutdown(state_->stream.socket().native_handle(), SHUT_RDWR); }
-
-Result<std::unique_ptr<Connection>> Connection::open(const ServerAddress& address, double timeout_seconds) {
-  auto state = std::make_unique<State>(address);
+Result<std::unique_ptr<Connection>> Connection::open(const ServerAddress& address, double timeout_seconds,
+                                                     std::shared_ptr<const CallsUnderWay> calls) {
+  auto state = std::make_unique<State>(address, std::move(calls));
   STITCH_TRY(state->connect(timeout_seconds));
   return std::unique_ptr<Connection>(new Connection(std::move(state)));
 }

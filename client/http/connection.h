@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "client/http/calls_under_way.h"
 
 namespace stitch::client {
 
@@ -41,24 +42,23 @@ struct HttpCall {
   double timeout_seconds = 30;  ///< for all of it; of a followed stream: of silence
 };
 
-/// One connection to a server, kept alive between calls. Used by one thread at a time, but for `interrupt`.
+/// One connection to a server, kept alive between calls. Used by one thread at a time.
 class Connection {
  public:
-  /// Errors: unavailable (nobody serves there; the message says where and why), timeout, invalid_argument (no IP
-  /// address, or one of another machine that is not trusted).
-  static Result<std::unique_ptr<Connection>> open(const ServerAddress& address, double timeout_seconds);
+  /// `calls`: what may end this one and all on the connection; null: nobody does. Errors: unavailable (nobody serves
+  /// there; the message says where and why), timeout, cancelled, invalid_argument (no IP address, or one of another
+  /// machine that is not trusted).
+  static Result<std::unique_ptr<Connection>> open(const ServerAddress& address, double timeout_seconds,
+                                                  std::shared_ptr<const CallsUnderWay> calls = {});
   ~Connection();
 
-  /// Errors: unavailable (the connection broke; `fresh()` tells whether that may be because it was old), timeout, parse
-  /// (not HTTP), resource_exhausted (a huge answer).
+  /// Errors: unavailable (the connection broke; `fresh()` tells whether that may be because it was old), timeout,
+  /// cancelled, parse (not HTTP), resource_exhausted (a huge answer).
   Result<HttpAnswer> call(const HttpCall& call);
 
   /// Calls `sink` with every piece of a stream's body until the stream ends or `sink` returns false. An answer other
   /// than 200 is returned whole instead. Errors as above.
   Result<HttpAnswer> follow(const HttpCall& call, const std::function<bool(std::string_view)>& sink);
-
-  /// Ends the call that is under way, which another thread makes, as if the server had gone; so ends every later one.
-  void interrupt();
 
   /// Whether no call was answered on it yet.
   [[nodiscard]] bool fresh() const;

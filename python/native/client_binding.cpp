@@ -68,16 +68,10 @@ const std::shared_ptr<client::Activity>& activity() {
   return of_process;
 }
 
-/// The calls of the process's clients; of a forked child its own, since a call of its parent's may hold the lock.
+/// The calls of the process's clients. They outlive static objects, as plans do.
 const std::shared_ptr<client::CallsUnderWay>& calls() {
-  static std::mutex mutex;
-  static pid_t process = 0;
-  static auto& of_process = *new std::shared_ptr<client::CallsUnderWay>;
-  const std::lock_guard lock(mutex);
-  if (process != getpid()) {
-    process = getpid();
-    of_process = std::make_shared<client::CallsUnderWay>();
-  }
+  static const auto& of_process =
+      *new std::shared_ptr<client::CallsUnderWay>(std::make_shared<client::CallsUnderWay>());
   return of_process;
 }
 

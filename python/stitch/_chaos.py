@@ -6,6 +6,7 @@ seed. Nothing here waits for longer than a moment, and nothing that runs is touc
 """
 
 import collections
+import logging
 import os
 import random
 import threading
@@ -13,6 +14,7 @@ import time
 
 from . import errors
 
+_log = logging.getLogger("stitch")
 _MOMENT_SECONDS = 0.02
 _FAULTS = {
     "unavailable": errors.ServerUnavailable,
@@ -45,8 +47,8 @@ def counts() -> dict:
 
 def answered(name: str, call):
     """The answer of `call`, which asks a server for `name`, or a fault in its place. Errors: those of the fault."""
-    seed = os.environ.get("STITCH_CHAOS")
-    if not seed:
+    seed = os.environ.get("STITCH_CHAOS", "0")
+    if seed in ("", "0"):
         return call()
     kind, numbers = _drawn(seed)
     if kind in _FAULTS:
@@ -64,6 +66,8 @@ def answered(name: str, call):
 def _drawn(seed: str) -> tuple[str, random.Random]:
     global _calls
     with _lock:
+        if not _done:
+            _log.warning("STITCH_CHAOS=%s: what servers are asked for fails on purpose", seed)
         numbers = random.Random(f"{seed} {_calls}")
         _calls += 1
         kind = numbers.choices([*_SHARES, "answered"], [*_SHARES.values(), 100 - sum(_SHARES.values())])[0]

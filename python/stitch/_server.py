@@ -39,11 +39,10 @@ def connect(
     cache = os.environ.get("STITCH_CACHE_DIR")
     folder = str(pathlib.Path(cache) / "artifacts") if cache else None
     try:
-        return _native.Client(where, folder, timeout_seconds)
-    except errors.Timeout as error:  # somebody has its socket: no other can be started there
-        raise errors.ServerUnavailable(f"stitchd at {where} does not answer: {error}") from error
-    except errors.Unavailable:
-        if not start or not where.startswith(_SCHEME):
+        return _opened(where, folder, timeout_seconds)
+    except errors.Unavailable as error:
+        # Of one that does not answer somebody has the socket: no other can be started there.
+        if not start or not where.startswith(_SCHEME) or isinstance(error.__cause__, errors.Timeout):
             raise
     try:
         _start(pathlib.Path(where[len(_SCHEME) :]))
@@ -51,7 +50,14 @@ def connect(
         raise
     except (errors.Unavailable, OSError) as error:  # no program, no folder
         raise errors.ServerUnavailable(f"no stitchd at {where}, and none can be started: {error}") from error
-    return _native.Client(where, folder, timeout_seconds)
+    return _opened(where, folder, timeout_seconds)
+
+
+def _opened(where: str, folder: str | None, timeout_seconds: float) -> _native.Client:
+    try:
+        return _native.Client(where, folder, timeout_seconds)
+    except errors.Timeout as error:
+        raise errors.ServerUnavailable(f"stitchd at {where} does not answer: {error}") from error
 
 
 class Shared:

@@ -12,7 +12,7 @@ import stitch
 from stitch import _chaos
 
 SEEDS = (1, 2, 3)
-KINDS = {"unavailable", "plan: corrupt", "plan: parse", "plan: not_found", "plan: resource_exhausted"}
+KINDS = {"unavailable", "plan: timeout", "plan: corrupt", "plan: parse", "plan: not_found", "plan: resource_exhausted"}
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ Not those of concurrent.futures, which a program that ends waits for, with all t
 where a server is slow, or stopped.
 """
 
+import logging
 import queue
 import threading
 import typing
@@ -60,4 +61,7 @@ class Fetchers:
             if work is None or self._ended:
                 return
             function, arguments = work
-            function(*arguments)
+            try:
+                function(*arguments)
+            except Exception:  # of a handler of logs, say: the thread has more to do
+                logging.getLogger(__name__).exception("what a plan was fetched for failed")

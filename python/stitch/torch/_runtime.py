@@ -120,7 +120,7 @@ class Slot:
 
     def _note(self, error: Exception, settings) -> None:
         """Why there is no plan, for the report."""
-        if isinstance(error, (errors.Unavailable, _locks.Differs)):
+        if isinstance(error, errors.Error):
             self.refusal = error
         if isinstance(error, errors.ServerUnavailable):
             if not is_dead(settings.server):  # what failed for that alone is no news
@@ -212,8 +212,7 @@ def _fetch(document: str, settings, place: tuple, constraints: str, products: st
         except errors.Timeout:
             if attempt + 1 == _ATTEMPTS:
                 raise
-            # It has no plan yet, or nobody is there who could say so.
-            _server.connect(settings.server, start=False, timeout_seconds=_PROBE_SECONDS)
+            _check_alive(settings.server)
     if asks:
         _tuning.begin(client, fragment, constraints, settings.tuned, settings.budget_seconds)
     if settings.tuned != "none":
@@ -221,13 +220,23 @@ def _fetch(document: str, settings, place: tuple, constraints: str, products: st
     return plan
 
 
+def _check_alive(server: str | None) -> None:
+    """After a timeout: it has no plan yet, or nobody is there who could say so. A busy server has time to answer, since
+    nobody waits here. Errors: ServerUnavailable."""
+    _server.connect(server, timeout_seconds=_ALIVE_SECONDS)
+
+
 def _program(client, fragment, settings, place: tuple, constraints: str, products: str) -> _artifacts.SavedPlan:
     """A piece with products: a program, which is what it is once it is there. On a GPU "ours" also takes what a stream
     has no library's call for. Errors: ConstraintError (more workspace than allowed), those of a look-up."""
     device, ordinal = place
-    document = client.make_program(
-        fragment, _FETCH_MS, settings.tuned != "none", products, device, ordinal, constraints
-    )
+    try:
+        document = client.make_program(
+            fragment, _FETCH_MS, settings.tuned != "none", products, device, ordinal, constraints
+        )
+    except errors.Timeout:
+        _check_alive(settings.server)
+        raise
     plan = _artifacts.SavedPlan.of_program(document, *place)
     needs, most = plan.info["workspace_bytes"], settings.max_workspace_bytes
     if most is not None and needs > most:
