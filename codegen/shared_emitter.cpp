@@ -23,7 +23,7 @@ void SharedEmitter::declare_kept(const HeldItem& held) {
     place = fmt::format("{} ? {} : {}", round_is_retained(id), retained_round(id), place);
   }
   out_.line("{0}* const {1}_kept = reinterpret_cast<{0}*>({2});  // {3} threads × {4} elements", items_.kept_type(id),
-            items_.name(id), place, group_.threads, group_.held_bytes / std::max(1, group_.threads));
+            items_.name(id), place, group_.threads, group_.elements_per_thread(scope_.program.at(id).axes));
 }
 
 void SharedEmitter::declare_stage(const kernel::StagedLoad& load) {

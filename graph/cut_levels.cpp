@@ -118,8 +118,10 @@ const std::vector<Value>& CutLevels::boundary_operands(NodeId id) const {
 void CutLevels::find_levels() {
   level_.assign(graph_.size(), 0);
   std::vector<int> call_level(calls_.size(), 0);
-  // Epilogue operands may stand after the root in node order, so one pass over the nodes is not enough.
-  for (bool changed = true; changed;) {
+  // Epilogue operands may stand after the root in node order, so one pass over the nodes is not enough. Each raises a
+  // level that is right: so many passes as there are nodes are enough, unless calls wait for each other.
+  NodeId passes = 0;
+  for (bool changed = true; changed && passes <= graph_.size(); ++passes) {
     changed = false;
     for (NodeId id = 0; id < graph_.size(); ++id) {
       const auto raise = [&](int& level, const std::vector<Value>& operands) {

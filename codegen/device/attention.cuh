@@ -246,7 +246,8 @@ __device__ __forceinline__ void multiply_tiles(Scores& scores, const unsigned ch
 // Where an update begins whose first place is an integer from memory, so that all of it is within.
 template <class T>
 __device__ __forceinline__ int first_new(T from, int last) {
-  return from < T(0) ? 0 : from > T(last) ? last : static_cast<int>(from);
+  if (from < T(0)) return 0;
+  return static_cast<unsigned long long>(from) > static_cast<unsigned long long>(last) ? last : static_cast<int>(from);
 }
 
 template <int bytes>
@@ -283,7 +284,7 @@ __device__ __forceinline__ void update_tile(unsigned char* tile, const Operand& 
   const int first_key = keys_free ? first_row : first_k;
   constexpr int keys = Tile::along_depth == keys_free ? Tile::lines : Tile::line_elements;
   const bool has_new = first_key < begin + count && begin < first_key + keys;
-  if (keeps || has_new) {
+  if (has_new || (keeps && kept != nullptr)) {
 #pragma unroll 4
     for (int i = static_cast<int>(threadIdx.x); i < total; i += threads) {
       const int line = i / runs, element = i % runs * run;

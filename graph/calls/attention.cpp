@@ -91,7 +91,7 @@ class Joiner {
   /// The same call where it updates the keys and values that it reads, which others have of it then. Nothing: none of
   /// them is an update, or not its own.
   [[nodiscard]] std::optional<LibraryCall> with_updates(LibraryCall call, const std::set<NodeId>& inside) const {
-    if (!updates_) return std::nullopt;
+    if (!updates_ || !has_few_queries(call.root)) return std::nullopt;
     std::vector<NodeId> updates;
     for (const Value operand : call.operands) {
       const bool is_update = graph_.node(operand.node).op == Op::dynamic_update_slice;
@@ -117,6 +117,24 @@ class Joiner {
     std::ranges::sort(call.epilogue);
     call.description += updates.size() == 1 ? ", with an update" : fmt::format(", with {} updates", updates.size());
     return call;
+  }
+
+  /// Whether one block has all rows of queries, as in decoding. Where there are more, every block would read what one
+  /// of them writes, and the kernel that takes no updates has warp groups' products and leaves out what a mask hides.
+  [[nodiscard]] bool has_few_queries(NodeId scores) const {
+    constexpr std::int64_t rows_of_a_block = 64;
+    const Node& node = graph_.node(scores);
+    const auto& dot = node.as<DotAttributes>();
+    const auto free = [&](Value operand, const Dims& batch, const Dims& contracting) {
+      const Dims& dims = graph_.type(operand).dims;
+      std::int64_t extent = 1;
+      for (std::int64_t d = 0; d < std::ssize(dims); ++d) {
+        if (std::ranges::count(batch, d) == 0 && std::ranges::count(contracting, d) == 0) extent *= dims[d];
+      }
+      return extent;
+    };
+    return std::min(free(node.operands[0], dot.lhs_batch, dot.lhs_contracting),
+                    free(node.operands[1], dot.rhs_batch, dot.rhs_contracting)) <= rows_of_a_block;
   }
 
   /// Whether a layout is read by the nodes inside alone.

@@ -158,15 +158,17 @@ bool has_row_results(const Graph& graph, const LibraryCall& call) {
 
 std::vector<LibraryCall> join_row_results(const Graph& graph, std::vector<LibraryCall> calls,
                                           const std::function<bool(const Graph&)>& wanted) {
-  const RowJoiner joiner(graph, calls);
+  std::optional<RowJoiner> joiner(std::in_place, graph, calls);
   for (LibraryCall& call : calls) {
     const bool product = graph.node(call.root).op == Op::dot && call.further.empty() &&
                          std::ranges::none_of(call.epilogue, [&](NodeId id) { return graph.node(id).op == Op::dot; });
     if (!product) continue;
-    std::optional<LibraryCall> joined = joiner.joined(call);
+    std::optional<LibraryCall> joined = joiner->joined(call);
     if (!joined) continue;
     const Result<Graph> own = own_graph(graph, *joined);
-    if (own && wanted(*own)) call = *std::move(joined);
+    if (!own || !wanted(*own)) continue;
+    call = *std::move(joined);
+    joiner.emplace(graph, calls);  // what it computes is in no other call, and not in memory
   }
   return calls;
 }

@@ -280,12 +280,24 @@ std::string to_string(const ContractionProblem& problem) {
                                                      : "");
 }
 
+namespace {
+
+/// Of a graph without names: layers of a model are one problem. Which argument is which parameter is part of the code.
+void hash_graph(Hasher& hasher, const Graph& graph) {
+  const auto form = graph::canonicalise(graph);
+  hasher.text(form ? form->key.hex() : graph::encode(graph, graph::Encoding::cbor));
+  for (const int parameter : form ? form->parameter_order : std::vector<int>{})
+    hasher.integer(static_cast<std::uint64_t>(parameter));
+}
+
+}  // namespace
+
 Hash128 contraction_hash(const ContractionProblem& problem) {
   Hasher hasher;
   hasher.text("stitch-contraction-1");
   if (problem.computing) {
-    const auto form = graph::canonicalise(*problem.computing);
-    hasher.text("computed").text(form ? form->key.hex() : graph::encode(*problem.computing, graph::Encoding::cbor));
+    hasher.text("computed");
+    hash_graph(hasher, *problem.computing);
     for (const ComputedOperand& each : problem.computed) hasher.integer(each.left ? 1 : 0);
   }
   // Each with its own graph, whose results are the whole one's.
@@ -305,12 +317,7 @@ Hash128 contraction_hash(const ContractionProblem& problem) {
   hasher.text(to_string(problem.result.dtype)).text(to_string(problem.accumulator));
   for (const auto* digits : {&problem.result.batch, &problem.result.rows, &problem.result.columns})
     hash_digits(hasher, *digits);
-  // Without names: layers of a model are one problem. Which argument is which parameter is part of the code.
-  if (problem.graph == nullptr) return hasher.finish();
-  const auto form = graph::canonicalise(*problem.whole());
-  hasher.text(form ? form->key.hex() : graph::encode(*problem.whole(), graph::Encoding::cbor));
-  for (const int parameter : form ? form->parameter_order : std::vector<int>{})
-    hasher.integer(static_cast<std::uint64_t>(parameter));
+  if (problem.graph != nullptr && !problem.computing) hash_graph(hasher, *problem.whole());
   return hasher.finish();
 }
 

@@ -155,17 +155,16 @@ Status choose_ahead(const GroupStructure& structure, GroupProgram& group, const 
 }
 
 void place_stages(GroupProgram& group) {
+  // Each loop's apart: a thread reads what it asked for itself, so that no barrier is between one sweep and the next,
+  // and a warp that is ahead would write where another one still reads.
   const auto place = [&](LoadsAhead& ahead) {
-    std::int64_t offset = group.held_bytes;
     for (StagedLoad& load : ahead.staged) {
-      load.shared_offset = offset;
-      offset += ahead.stages * load.stage_bytes;
+      load.shared_offset = group.held_bytes;
+      group.held_bytes += ahead.stages * load.stage_bytes;
     }
-    return offset;
   };
-  std::int64_t end = place(group.ahead);
-  for (Sweep& sweep : group.sweeps) end = std::max(end, place(sweep.ahead));
-  group.held_bytes = end;
+  place(group.ahead);
+  for (Sweep& sweep : group.sweeps) place(sweep.ahead);
 }
 
 Result<pipeline::TileNest> staged_loop(std::string loop, std::int64_t turns, int stages) {

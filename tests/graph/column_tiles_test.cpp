@@ -6,11 +6,13 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <set>
 
 #include "base/random.h"
 #include "graph/builder.h"
 #include "graph/calls/find_calls.h"
 #include "graph/calls/row_results.h"
+#include "graph/cut.h"
 #include "graph/reference/evaluate.h"
 
 namespace stitch::graph {
@@ -202,6 +204,31 @@ TEST(RowResults, AreACallWhereMoreThanRowsFollows) {
   });
   EXPECT_FALSE(has_row_results(kept, calls(kept)[0])) << "logits are in memory";
   EXPECT_FALSE(has_row_results(mean, calls(mean, [](const Graph&, bool) { return false; })[0]));
+}
+
+// The squares of the difference of two products: it is one's, and the other is read by it.
+TEST(RowResults, AreOneCalls) {
+  Builder b;
+  const Value x = b.parameter(DType::f32, {64, 8}), w = b.parameter(DType::f32, {8, 32});
+  const Value y = b.parameter(DType::f32, {64, 8}), v = b.parameter(DType::f32, {8, 32});
+  const Value mask = b.parameter(DType::f32, {64});
+  const DotAttributes rows_by_columns{{}, {}, {1}, {0}, DType::f32};
+  const Value apart = b.binary(Op::subtract, b.dot(x, w, rows_by_columns), b.dot(y, v, rows_by_columns));
+  const Value squares = b.reduce(ReduceKind::sum, b.binary(Op::multiply, apart, apart), {1});
+  const Graph graph = *b.finish({b.reduce(ReduceKind::sum, b.binary(Op::multiply, squares, mask), {0})});
+  LibraryOptions options;
+  options.own = all_own;
+  const std::vector<LibraryCall> calls = find_library_calls(graph, options);
+  ASSERT_EQ(calls.size(), 2U);
+  EXPECT_NE(has_row_results(graph, calls[0]), has_row_results(graph, calls[1]));
+  std::set<NodeId> computed;
+  for (const LibraryCall& call : calls) {
+    EXPECT_TRUE(computed.insert(call.root).second);
+    for (const NodeId id : call.epilogue) EXPECT_TRUE(computed.insert(id).second) << id << " is computed twice";
+  }
+  CutOptions cutting;
+  cutting.library = options;
+  EXPECT_EQ(cut(graph, cutting).calls.size(), 2U);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "graph/subgraph.h"
 #include "kernel/contraction/computed_operand.h"
+#include "tuning/programs/site_parts.h"
 
 namespace stitch::tuning {
 namespace {
@@ -86,9 +87,14 @@ class OperandGrouping {
     const Result<Graph> one = graph::subgraph(graph_, group.reads, now_[product].writes);
     if (!one || kernel::computed_operands(*one).empty() || !wanted_(*one, group.writes.empty())) return std::nullopt;
     if (group.writes.empty()) return group;
-    const Result<Graph> rest = graph::subgraph(graph_, before.reads, group.writes);
-    const bool is_fragment = std::holds_alternative<const graph::FragmentSite*>(before.piece->work);
-    return rest && (is_fragment || wanted_(*rest, true)) ? std::optional(std::move(group)) : std::nullopt;
+    bool is_there = false;
+    if (const auto* const* site = std::get_if<const graph::FragmentSite*>(&before.piece->work)) {
+      is_there = with_other_results(graph_, **site, group.writes).ok();
+    } else {
+      const Result<Graph> rest = graph::subgraph(graph_, before.reads, group.writes);
+      is_there = rest && wanted_(*rest, true);
+    }
+    return is_there ? std::optional(std::move(group)) : std::nullopt;
   }
 
   /// What a maker's value is made of element by element: what the maker reads, or writes besides, and small values that

@@ -21,6 +21,7 @@ constexpr std::int64_t fewest_lines = 6;
 constexpr std::size_t most_cotangents = 8;  ///< that are tried
 constexpr std::size_t most_derivatives = 8;
 constexpr std::size_t most_addends = 64;
+constexpr std::int64_t most_tried = std::int64_t{1} << 24;  ///< elements of all formulas of a trial
 constexpr std::uint32_t trial_seed = 2610;
 
 /// Every operator along the scanned dimension alone: what it gives at a place of the others depends on its operands
@@ -482,6 +483,7 @@ class GradientSearch {
       if (!total) continue;
       for (const Value jacobian : derivatives) {
         for (const bool with_first : {true, false}) {
+          if (std::ssize(guesses) * lines * length > most_tried) break;
           const auto gradient = writer.gradient(jacobian, *total, with_first);
           if (!gradient) continue;
           guesses.push_back({decay, jacobian, with_first});
