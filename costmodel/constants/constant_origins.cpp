@@ -183,6 +183,7 @@ constexpr auto origin_rows() {
       Row{"contraction/contraction_time.cpp", "most_unrolled", fitted, own},
       Row{"contraction/contraction_time.cpp", "long_code", fitted, own},
       Row{"contraction/contraction_time.cpp", "row_instructions", guess, ""},
+      Row{"contraction/contraction_time.cpp", "row_alone_instructions", counted, "SASS of CUDA 13.0"},
       Row{"contraction/contraction_time.cpp", "unit_share", rule, "from here on a loop is said to be bound by a unit"},
 
       Row{"contraction/product_rates.cpp", "fma_share", guess, ""},
@@ -191,6 +192,8 @@ constexpr auto origin_rows() {
       Row{"contraction/product_rates.cpp", "tf32_share", sheet, "data sheets of all GPUs since the A100"},
       Row{"contraction/product_rates.cpp", "hopper", fitted, "4096³ by the copy engine on an H100 (bench/results/gpu)"},
       Row{"contraction/product_rates.h", "tensor_share", guess, ""},
+      Row{"contraction/product_rates.cpp", "more_of_place", counted, "SASS of CUDA 13.0"},
+      Row{"contraction/product_rates.cpp", "widening", counted, "SASS of CUDA 13.0"},
       Row{"contraction/product_rates.h", "result_instructions", guess, ""},
       Row{"contraction/product_rates.h", "operator_instructions", guess, ""},
       Row{"contraction/product_rates.h", "busy_latency", fitted, own},

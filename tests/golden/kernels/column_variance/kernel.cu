@@ -22,7 +22,7 @@ stitch_160af39f2e49(const f32* __restrict__ in0, f32* __restrict__ out0) {
   const int i0 = (i_lane + 8 * i_warp) + i_cluster * 512;
   const int j = j_lane * 4 + j_grid * 16;
   await_predecessor(in0, out0);
-  f32* const in0_0_kept = reinterpret_cast<f32*>(shared);  // 256 threads × 128 elements
+  f32* const in0_0_kept = reinterpret_cast<f32*>(shared);  // 256 threads × 32 elements
 
   // sweep 0: reduce 1
   f32 sum0[4];

@@ -14,8 +14,8 @@ __device__ __forceinline__ void group_0_0(const f32* __restrict__ in0, const s32
   const int i_grid = tile;
   const int i = i_grid;
   const int j0 = (j_lane + 32 * j_warp) * 4;
-  f32* const in0_0_kept = reinterpret_cast<f32*>(shared);  // 512 threads × 256 elements
-  f32* const exp_3_kept = reinterpret_cast<f32*>(shared);  // 512 threads × 256 elements
+  f32* const in0_0_kept = reinterpret_cast<f32*>(shared);  // 512 threads × 64 elements
+  f32* const exp_3_kept = reinterpret_cast<f32*>(shared);  // 512 threads × 64 elements
 
   // sweep 0: reduce 4
   f32 max0 = __int_as_float(0xff800000);

@@ -21,7 +21,7 @@ stitch_0a48388e2f69(const s32* __restrict__ in0, const f32* __restrict__ in1, co
   const int i = (i_lane + 2 * i_warp) + i_grid * 8;
   const int j0 = j_lane * 4;
   await_predecessor(in0, in1, in2, out0);
-  f32* const in1_1_kept = reinterpret_cast<f32*>(shared);  // 128 threads × 192 elements
+  f32* const in1_1_kept = reinterpret_cast<f32*>(shared);  // 128 threads × 48 elements
 
   // sweep 0: reduce 9
   f32 sum0 = 0.0f;

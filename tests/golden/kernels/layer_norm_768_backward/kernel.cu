@@ -1,4 +1,4 @@
-// fragment 0, kernel 0: 256 blocks of 256 threads, 24576 bytes of dynamic shared memory, cooperative
+// fragment 0, kernel 0: 256 blocks of 256 threads, 98304 bytes of dynamic shared memory, cooperative
 
 #include "stitch/kernel.cuh"
 
@@ -44,8 +44,34 @@ __device__ __forceinline__ void group_0_0(const f32* __restrict__ in0, const f32
     const int j = j0 + j_r * 256;
     load<4, Cached::streamed>(in3_26[j_r], in3 + j);
   }
+  // the next turns' loads, on their way to shared memory while this one's are used
+  const auto ask = [&](const int i_loop, const int stage) {
+    const int i = i0 + i_loop * 1024;
+    f32* const in0_0_stage = reinterpret_cast<f32*>(shared + stage * 12288);
+    f32* const in1_1_stage = reinterpret_cast<f32*>(shared + 36864 + stage * 12288);
+    #pragma unroll
+    for (int j_r = 0; j_r < 3; ++j_r) {
+      const int j = j0 + j_r * 256;
+      copy_async<4>(in0_0_stage + (j_r * 256 + static_cast<int>(threadIdx.x)) * 4, in0 + ((i * 768 + j)));
+    }
+    #pragma unroll
+    for (int j_r = 0; j_r < 3; ++j_r) {
+      const int j = j0 + j_r * 256;
+      copy_async<4>(in1_1_stage + (j_r * 256 + static_cast<int>(threadIdx.x)) * 4, in1 + ((i * 768 + j)));
+    }
+  };
+  ask(0, 0);
+  commit_copies();
+  ask(1, 1);
+  commit_copies();
   for (int i_loop = 0; i_loop < 4; ++i_loop) {
     const int i = i0 + i_loop * 1024;
+    wait_for_groups<1>();
+    if ((i_loop + 2) < 4) ask((i_loop + 2), ((i_loop + 2) % 3));
+    commit_copies();
+    const int stage = (i_loop % 3);
+    f32* const in0_0_stage = reinterpret_cast<f32*>(shared + stage * 12288);
+    f32* const in1_1_stage = reinterpret_cast<f32*>(shared + 36864 + stage * 12288);
     f32 in0_0[3][4];
     f32 in1_1[3][4];
     f32 subtract_7[3][4];
@@ -57,8 +83,8 @@ __device__ __forceinline__ void group_0_0(const f32* __restrict__ in0, const f32
       #pragma unroll
       for (int j_r = 0; j_r < 3; ++j_r) {
         const int j = j0 + j_r * 256;
-        load<4, Cached::streamed>(in0_0[j_r], in0 + (i * 768 + j));
-        load<4, Cached::streamed>(in1_1[j_r], in1 + (i * 768 + j));
+        load<4, Cached::shared>(in0_0[j_r], in0_0_stage + (j_r * 256 + static_cast<int>(threadIdx.x)) * 4);
+        load<4, Cached::shared>(in1_1[j_r], in1_1_stage + (j_r * 256 + static_cast<int>(threadIdx.x)) * 4);
       }
       #pragma unroll
       for (int j_r = 0; j_r < 3; ++j_r) {
@@ -74,8 +100,8 @@ __device__ __forceinline__ void group_0_0(const f32* __restrict__ in0, const f32
     }
     sum1 = reduce_lanes<Sum, 16, 8, 4, 2, 1>(sum1);
     sum2 = reduce_lanes<Sum, 16, 8, 4, 2, 1>(sum2);
-    f32* const partial1 = reinterpret_cast<f32*>(shared);
-    f32* const partial2 = reinterpret_cast<f32*>(shared + 32);
+    f32* const partial1 = reinterpret_cast<f32*>(shared + 73728);
+    f32* const partial2 = reinterpret_cast<f32*>(shared + 73760);
     if (j_lane == 0) {
       partial1[i_warp * 2 + j_warp] = sum1;
     }
@@ -107,8 +133,8 @@ __device__ __forceinline__ void group_0_0(const f32* __restrict__ in0, const f32
     }
     sum3 = reduce_lanes<Sum, 16, 8, 4, 2, 1>(sum3);
     sum4 = reduce_lanes<Sum, 16, 8, 4, 2, 1>(sum4);
-    f32* const partial3 = reinterpret_cast<f32*>(shared + 12288);
-    f32* const partial4 = reinterpret_cast<f32*>(shared + 12320);
+    f32* const partial3 = reinterpret_cast<f32*>(shared + 86016);
+    f32* const partial4 = reinterpret_cast<f32*>(shared + 86048);
     if (j_lane == 0) {
       partial3[i_warp * 2 + j_warp] = sum3;
     }
@@ -155,8 +181,8 @@ __device__ __forceinline__ void group_0_0(const f32* __restrict__ in0, const f32
 
   // partial results of this tile
   __syncthreads();
-  f32* const partial0 = reinterpret_cast<f32*>(shared);
-  f32* const partial6 = reinterpret_cast<f32*>(shared + 12288);
+  f32* const partial0 = reinterpret_cast<f32*>(shared + 73728);
+  f32* const partial6 = reinterpret_cast<f32*>(shared + 86016);
 #pragma unroll
   for (int j_r = 0; j_r < 3; ++j_r) {
     #pragma unroll
@@ -256,8 +282,8 @@ __device__ __forceinline__ void group_1_0(f32* __restrict__ scratch0, f32* __res
   for (int v = 0; v < 4; ++v) {
     sum1[v] = reduce_lanes<Sum, 16, 8, 4>(sum1[v]);
   }
-  f32* const partial0 = reinterpret_cast<f32*>(shared);
-  f32* const partial1 = reinterpret_cast<f32*>(shared + 512);
+  f32* const partial0 = reinterpret_cast<f32*>(shared + 73728);
+  f32* const partial1 = reinterpret_cast<f32*>(shared + 74240);
   if (i_lane == 0) {
     #pragma unroll
     for (int v = 0; v < 4; ++v) {

@@ -23,7 +23,7 @@ stitch_3357c0f54672(const bf16* __restrict__ in0, const bf16* __restrict__ in1, 
   // vectors are aligned in memory: they begin before the row
   const int j0 = j_first - ((static_cast<int>(i & 7)) & 7);
   await_predecessor(in0, in1, out0);
-  bf16* const in0_0_kept = reinterpret_cast<bf16*>(shared);  // 256 threads × 80 elements
+  bf16* const in0_0_kept = reinterpret_cast<bf16*>(shared);  // 256 threads × 40 elements
 
   // sweep 0: reduce 6
   f32 sum0 = 0.0f;
