@@ -150,14 +150,6 @@ Result<Graph> norm_backward(DType dtype, std::int64_t count, std::int64_t column
   return b.finish({rows.stored(tilted), b.reduce(ReduceKind::sum, b.binary(Op::multiply, y, x), {0})});
 }
 
-/// Rows divided by the sums of another tensor's, whose elements are wider: a warp's sweeps over either need no barrier.
-Result<Graph> divided_by_sums(DType dtype, std::int64_t count, std::int64_t columns) {
-  Builder b;
-  const Rows rows{b, dtype, {count, columns}}, wide{b, dtype == DType::f32 ? DType::f16 : DType::f32, {count, columns}};
-  const Value sum = b.reduce(ReduceKind::sum, b.unary(Op::exp, wide.parameter()), {1});
-  return b.finish({rows.stored(b.binary(Op::divide, rows.parameter(), rows.of_each_row(sum)))});
-}
-
 /// tanh(x) · y and the sums of its columns.
 Result<Graph> column_sums(DType dtype, std::int64_t count, std::int64_t columns) {
   Builder b;
@@ -188,14 +180,6 @@ bool loops_in_sweep(const KernelProgram& program) {
   });
 }
 
-/// Two sweeps with iterations of their own, several warps a block and none for a row.
-bool loops_in_two_sweeps(const KernelProgram& program) {
-  return any_group(program, [](const GroupProgram& group) {
-    const auto stages = [](const kernel::Sweep& sweep) { return !sweep.ahead.staged.empty(); };
-    return std::ranges::count_if(group.sweeps, stages) > 1 && group.threads > 32;
-  });
-}
-
 // Numbers of rows that blocks do not divide: the last blocks have fewer, or none.
 const RowKernel row_kernels[] = {
     {"softmax", [](DType dtype) { return softmax(dtype, 517, 256); }, 5},
@@ -203,7 +187,6 @@ const RowKernel row_kernels[] = {
     {"root_norm", [](DType dtype) { return root_norm(dtype, 259, 328); }, 7, loops_over_rows},
     {"norm_backward", [](DType dtype) { return norm_backward(dtype, 259, 256); }, 5, loops_over_rows},
     {"long_rows", [](DType dtype) { return softmax(dtype, 11, 8200); }, 4, stays_in_stage},
-    {"divided_by_sums", [](DType dtype) { return divided_by_sums(dtype, 203, 2048); }, 1, loops_in_two_sweeps},
     {"column_sums", [](DType dtype) { return column_sums(dtype, 1037, 64); }, 1, loops_in_sweep},
 };
 
