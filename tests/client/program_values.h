@@ -74,16 +74,18 @@ inline void expect_reference(const graph::Graph& graph, const std::vector<Memory
 
 inline Value dot(Builder& builder, Value a, Value b) { return builder.dot(a, b, {{}, {}, {1}, {0}, DType::f32}); }
 
-/// Three products, of which all before the last find room in the result that it writes: their values lie in memory of
+/// Four products, of which all before the last find room in the result that it writes: their values lie in memory of
 /// the caller's.
 inline graph::Graph lending_graph() {
   Builder builder;
   const Value x = builder.parameter(DType::f32, {24, 32}, "x"), w = builder.parameter(DType::f32, {32, 48}, "w");
-  const Value u = builder.parameter(DType::f32, {48, 32}, "u"), v = builder.parameter(DType::f32, {32, 160}, "v");
+  const Value u = builder.parameter(DType::f32, {48, 32}, "u"), t = builder.parameter(DType::f32, {32, 32}, "t");
+  const Value v = builder.parameter(DType::f32, {32, 160}, "v");
   const Value first = builder.unary(Op::tanh, dot(builder, builder.unary(Op::exp, x), w));
   const Value second = builder.unary(Op::tanh, dot(builder, first, u));
-  const Value third = builder.unary(Op::tanh, dot(builder, second, v));
-  return *builder.finish({third, builder.reduce(graph::ReduceKind::sum, third, {1})});
+  const Value third = builder.unary(Op::tanh, dot(builder, second, t));
+  const Value fourth = builder.unary(Op::tanh, dot(builder, third, v));
+  return *builder.finish({fourth, builder.reduce(graph::ReduceKind::sum, fourth, {1})});
 }
 
 inline std::int64_t lent_values(const api::Program& program) {

@@ -85,7 +85,7 @@ class OperandGrouping {
     group.reads.insert(group.reads.end(), sources.begin(), sources.end());
     group.reads = distinct(group.reads);
     const Result<Graph> one = graph::subgraph(graph_, group.reads, now_[product].writes);
-    if (!one || kernel::computed_operands(*one).empty() || !wanted_(*one, group.writes.empty())) return std::nullopt;
+    if (!one || !multiplies_more(product, *one) || !wanted_(*one, group.writes.empty())) return std::nullopt;
     if (group.writes.empty()) return group;
     bool is_there = false;
     if (const auto* const* site = std::get_if<const graph::FragmentSite*>(&before.piece->work)) {
@@ -95,6 +95,12 @@ class OperandGrouping {
       is_there = rest && wanted_(*rest, true);
     }
     return is_there ? std::optional(std::move(group)) : std::nullopt;
+  }
+
+  /// Whether a product's kernel computes one more of what it multiplies; what it adds to a result is no operand.
+  [[nodiscard]] bool multiplies_more(std::size_t product, const Graph& one) const {
+    const Result<Graph> now = graph::subgraph(graph_, now_[product].reads, now_[product].writes);
+    return now && kernel::computed_operands(one).size() > kernel::computed_operands(*now).size();
   }
 
   /// What a maker's value is made of element by element: what the maker reads, or writes besides, and small values that
