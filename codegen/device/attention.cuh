@@ -250,48 +250,23 @@ __device__ __forceinline__ int first_new(T from, int last) {
   return static_cast<unsigned long long>(from) > static_cast<unsigned long long>(last) ? last : static_cast<int>(from);
 }
 
-template <int bytes>
-struct CopyRun {
-  using type = uint4;
-};
-template <>
-struct CopyRun<8> {
-  using type = uint2;
-};
-template <>
-struct CopyRun<4> {
-  using type = u32;
-};
-template <>
-struct CopyRun<2> {
-  using type = u16;
-};
-template <>
-struct CopyRun<1> {
-  using type = u8;
-};
-
 // A tile of keys or values of which `count` keys from `begin` on are new: takes those over that it has, and stores all
 // of the tile where `kept` is, by the runs that this thread's copies brought; `keys_free`: keys are the free dimension.
 // The others may read the tile once they know that this is done.
 template <class Tile, int threads, int count, bool keys_free, bool keeps, class Operand, class Update>
 __device__ __forceinline__ void update_tile(unsigned char* tile, const Operand& operand, const Update& update,
                                             int begin, typename Tile::type* kept, int first_row, int first_k) {
-  using T = typename Tile::type;
-  using Run = typename CopyRun<Tile::copy_bytes>::type;
-  constexpr int run = Tile::copy_bytes / static_cast<int>(sizeof(T));
-  constexpr int runs = Tile::line_elements / run, total = Tile::lines * runs;
+  using Run = typename Word<Tile::copy_bytes>::type;
   const int first_key = keys_free ? first_row : first_k;
   constexpr int keys = Tile::along_depth == keys_free ? Tile::lines : Tile::line_elements;
   const bool has_new = first_key < begin + count && begin < first_key + keys;
   if (has_new || (keeps && kept != nullptr)) {
 #pragma unroll 4
-    for (int i = static_cast<int>(threadIdx.x); i < total; i += threads) {
-      const int line = i / runs, element = i % runs * run;
-      const int row = first_row + (Tile::along_depth ? line : element);
-      const int k = first_k + (Tile::along_depth ? element : line);
-      if (!(Operand::whole_rows || row < operand.rows) || !(Operand::whole_depth || k < operand.depth)) continue;
-      Run* const place = reinterpret_cast<Run*>(tile + Tile::place(line, element));
+    for (int i = static_cast<int>(threadIdx.x); i < TileRun<Tile>::total; i += threads) {
+      const TileRun<Tile> at(i, first_row, first_k);
+      const int row = at.row, k = at.k;
+      if (!at.is_within(operand)) continue;
+      Run* const place = reinterpret_cast<Run*>(tile + at.place());
       const int key = (keys_free ? row : k) - begin;
       Run elements;
       if (has_new && key >= 0 && key < count) {
