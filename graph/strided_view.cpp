@@ -93,6 +93,11 @@ std::optional<StridedView> apply_layout(const StridedView& view, const Node& nod
   }
 }
 
+Value without_reshapes(const Graph& graph, Value value) {
+  while (graph.node(value.node).op == Op::reshape) value = graph.node(value.node).operands[0];
+  return value;
+}
+
 StridedView view_of(const Graph& graph, Value value) {
   std::vector<NodeId> chain;
   Value source = value;

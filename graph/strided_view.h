@@ -28,6 +28,9 @@ struct StridedView {
 /// none of these, as far as strides can describe the way.
 StridedView view_of(const Graph& graph, Value value);
 
+/// `value` or, through reshapes, what has the same elements in the same order.
+Value without_reshapes(const Graph& graph, Value value);
+
 /// Joins neighbouring digits that step evenly ([a·s·n][b·s] with a's stride = b's stride × b's extent).
 std::vector<StridedView::Digit> collapsed(const std::vector<StridedView::Digit>& digits);
 

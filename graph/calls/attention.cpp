@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "graph/dot_dimensions.h"
 #include "graph/fill.h"
 #include "graph/strided_view.h"
 
@@ -103,12 +104,12 @@ class Joiner {
       const std::vector<Value> operands = graph_.node(id).operands;
       for (std::size_t o = 0; o < operands.size(); ++o) {
         if (fill_bits(graph_, operands[o])) continue;
-        const Value read = o < 2 ? before_reshapes(operands[o]) : operands[o];
+        const Value read = o < 2 ? without_reshapes(graph_, operands[o]) : operands[o];
         if (values_.is_within(read)) return std::nullopt;
         if (std::ranges::count(call.operands, read) == 0) call.operands.push_back(read);
       }
       for (Value& viewed : call.viewed) {
-        if (values_.in_memory(viewed).node == id) viewed = before_reshapes(operands[0]);
+        if (values_.in_memory(viewed).node == id) viewed = without_reshapes(graph_, operands[0]);
       }
       const auto is_inside = [&](NodeId user) { return inside.contains(user) || leads_inside(user, inside); };
       if (results_[id] || !std::ranges::all_of(uses_[id], is_inside)) call.further.push_back({id, 0});
@@ -127,11 +128,7 @@ class Joiner {
     const auto& dot = node.as<DotAttributes>();
     const auto free = [&](Value operand, const Dims& batch, const Dims& contracting) {
       const Dims& dims = graph_.type(operand).dims;
-      std::int64_t extent = 1;
-      for (std::int64_t d = 0; d < std::ssize(dims); ++d) {
-        if (std::ranges::count(batch, d) == 0 && std::ranges::count(contracting, d) == 0) extent *= dims[d];
-      }
-      return extent;
+      return product_of(dims, free_dimensions(dims.size(), batch, contracting));
     };
     return std::min(free(node.operands[0], dot.lhs_batch, dot.lhs_contracting),
                     free(node.operands[1], dot.rhs_batch, dot.rhs_contracting)) <= rows_of_a_block;
@@ -144,11 +141,6 @@ class Joiner {
     return moves && !results_[id] && std::ranges::all_of(uses_[id], [&](NodeId user) {
              return inside.contains(user) || leads_inside(user, inside);
            });
-  }
-
-  [[nodiscard]] Value before_reshapes(Value value) const {
-    while (graph_.node(value.node).op == Op::reshape) value = graph_.node(value.node).operands[0];
-    return value;
   }
 
   const Graph& graph_;

@@ -14,15 +14,10 @@ using graph::NodeId;
 using graph::Op;
 using graph::Value;
 
-Value before_reshapes(const Graph& graph, Value value) {
-  while (graph.node(value.node).op == Op::reshape) value = graph.node(value.node).operands[0];
-  return value;
-}
-
 /// The number of the parameter that a value is, reshaped at most; −1: none.
 int parameter_number(const Graph& graph, Value value) {
   const auto parameters = graph.parameters();
-  const auto found = std::ranges::find(parameters, before_reshapes(graph, value).node);
+  const auto found = std::ranges::find(parameters, graph::without_reshapes(graph, value).node);
   return found == parameters.end() ? -1 : static_cast<int>(found - parameters.begin());
 }
 

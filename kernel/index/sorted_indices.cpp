@@ -4,7 +4,7 @@
 #include <bit>
 #include <limits>
 
-#include "graph/passes/loops/turn_lines.h"
+#include "graph/strided_view.h"
 
 namespace stitch::kernel {
 

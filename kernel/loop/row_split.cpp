@@ -10,6 +10,7 @@
 #include "graph/literal.h"
 #include "graph/passes/loops/trip_count.h"
 #include "graph/passes/loops/turn_lines.h"
+#include "graph/strided_view.h"
 #include "kernel/structure/kernel_graph.h"
 
 namespace stitch::kernel {

@@ -5,7 +5,7 @@
 
 #include "graph/fill.h"
 #include "graph/literal.h"
-#include "graph/passes/loops/turn_lines.h"
+#include "graph/strided_view.h"
 #include "kernel/structure/kernel_graph.h"
 
 namespace stitch::kernel {

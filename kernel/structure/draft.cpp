@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "graph/in_place.h"
-#include "graph/passes/loops/turn_lines.h"
+#include "graph/strided_view.h"
 #include "graph/subgraph.h"
 
 namespace stitch::kernel {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "graph/calls/column_tiles.h"
 #include "graph/canonical.h"
@@ -411,8 +412,9 @@ std::vector<api::ProgramPort> ports(const ProgramRegion& region, const std::vect
 
 Result<api::Program> build_program(const graph::Graph& graph, const ProgramOptions& options) {
   Tables tables{options, {}, {}, {}, {}};
-  const Graph tiled = options.own_product ? graph::tile_columns_of_heads(graph, own_calls(tables, graph)) : graph;
-  const Result<int> outermost = RegionBuilder(tables, tiled, "", 1, false).build();
+  std::optional<Graph> tiled;
+  if (options.own_product) tiled = graph::tile_columns_of_heads(graph, own_calls(tables, graph));
+  const Result<int> outermost = RegionBuilder(tables, tiled ? *tiled : graph, "", 1, false).build();
   if (!outermost) return outermost.error();
   api::Program& program = tables.program;
   program.parameters = ports(program.regions[0], program.regions[0].parameters);

@@ -6,6 +6,7 @@
 #include "graph/infer_checks.h"
 #include "graph/literal.h"
 #include "graph/passes/regions.h"
+#include "graph/strided_view.h"
 
 namespace stitch::graph {
 namespace {

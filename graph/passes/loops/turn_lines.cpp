@@ -78,9 +78,4 @@ std::optional<TurnAxis> TurnLines::axis(const Dims& extents, const Dims& sizes, 
   return found;
 }
 
-Value without_reshapes(const Graph& graph, Value value) {
-  while (graph.node(value.node).op == Op::reshape) value = graph.node(value.node).operands[0];
-  return value;
-}
-
 }  // namespace stitch::graph

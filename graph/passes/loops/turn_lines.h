@@ -45,7 +45,4 @@ class TurnLines {
   std::vector<std::optional<Line>> lines_;  ///< by node, first results
 };
 
-/// `value` or, through reshapes, what has the same elements in the same order.
-Value without_reshapes(const Graph& graph, Value value);
-
 }  // namespace stitch::graph
