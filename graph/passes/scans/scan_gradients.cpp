@@ -7,9 +7,9 @@
 #include <random>
 #include <utility>
 
-#include "graph/builder.h"
 #include "graph/fill.h"
 #include "graph/literal.h"
+#include "graph/passes/scans/gradient_formula.h"
 #include "graph/reference/evaluate.h"
 
 namespace stitch::graph {
@@ -77,160 +77,6 @@ class LineOperators {
   const Graph& graph_;
   std::size_t dimension_;
   Dims dims_;
-};
-
-DType in_trial(DType dtype) { return is_floating(dtype) ? DType::f64 : dtype; }
-
-/// An element-wise operator on other operands; of an expression whose floats are doubles or as they are.
-Value copy_operator(Builder& b, const Node& node, std::vector<Value> operands, bool doubles) {
-  if (node.op == Op::convert) {
-    const DType to = node.as<ConvertAttributes>().dtype;
-    return b.convert(operands[0], doubles ? in_trial(to) : to);
-  }
-  return b.add(node.op, std::move(operands), node.attributes);
-}
-
-/// How lines lie where a formula is written.
-struct Shape {
-  Dims dims;
-  std::int64_t dimension;
-  bool reverse;  ///< the scan begins at the end
-  bool doubles;  ///< in place of all floats
-};
-
-/// Writes the gradient's formula.
-class FormulaWriter {
- public:
-  struct Operands {
-    std::vector<Value> scanned, components;
-    Value cotangent;
-  };
-  FormulaWriter(const Graph& graph, const RangeWalk& walk, Builder& b, Shape shape, Operands operands)
-      : graph_(graph), walk_(walk), b_(b), shape_(std::move(shape)), operands_(std::move(operands)) {}
-
-  /// G of a decay's value; nothing where it is no function of elements that are there.
-  std::optional<Value> total(Value decay) {
-    const Value g = operands_.cotangent;
-    const std::int64_t d = shape_.dimension;
-    if (is_cotangent(decay)) return b_.add(Op::scan, {g}, ScanAttributes{ReduceKind::sum, d, !shape_.reverse, false});
-    Dims shorter = shape_.dims;
-    --shorter[d];
-    const Leaves before{.left = [&](int i) { return without_last(operands_.scanned[i]); },
-                        .right = [&](int i) { return without_first(operands_.components[i]); },
-                        .joined = [&](int i) { return without_first(operands_.scanned[i]); },
-                        .cotangent = b_.filled(b_.dtype(g), shorter, 1)};
-    const auto decays = copy(decay, shorter, before);
-    if (!decays || b_.dtype(*decays) != b_.dtype(g)) return std::nullopt;
-    const Value scan = b_.add(Op::associative_scan, {padded(*decays, !shape_.reverse), g},
-                              AssociativeScanAttributes{d, !shape_.reverse}, {recurrence(b_.dtype(g))});
-    return Value{scan.node, 1};
-  }
-
-  std::optional<Value> gradient(Value jacobian, Value total, bool with_first) {
-    if (is_cotangent(jacobian) && with_first) return total;
-    const Leaves here{.left = [&](int i) { return padded(without_last(operands_.scanned[i]), shape_.reverse); },
-                      .right = [&](int i) { return operands_.components[i]; },
-                      .joined = [&](int i) { return operands_.scanned[i]; },
-                      .cotangent = total};
-    const auto made = copy(jacobian, shape_.dims, here);
-    if (!made || b_.dtype(*made) != b_.dtype(total)) return std::nullopt;
-    const std::int64_t first = shape_.reverse ? shape_.dims[shape_.dimension] - 1 : 0;
-    const Value place = b_.iota(DType::s32, shape_.dims, shape_.dimension);
-    const Value is_first = b_.compare(Comparison::eq, place, b_.filled(DType::s32, shape_.dims, first));
-    return b_.select(is_first, with_first ? total : b_.filled(b_.dtype(total), shape_.dims, 0), *made);
-  }
-
- private:
-  struct Leaves {
-    std::function<Value(int)> left, right, joined;  ///< what stands for a component at the elements in question
-    Value cotangent;
-  };
-
-  [[nodiscard]] bool is_cotangent(Value value) const {
-    const Followed* known = walk_.of(value);
-    return known != nullptr && known->component == walk_.components();
-  }
-
-  /// What a followed value is to the combination of [0, 2i + 1] with 2i + 2.
-  [[nodiscard]] std::optional<Value> leaf(const Followed& known, const Leaves& leaves) const {
-    const auto all = [&](std::int32_t first_step, std::int32_t first, std::int32_t last) {
-      for (std::int32_t i = 0; i < std::ssize(known.ranges); ++i) {
-        if (known.ranges[i] != Range{first + first_step * i, last + 2 * i}) return false;
-      }
-      return true;
-    };
-    if (known.component == walk_.components()) return all(2, 2, 2) ? std::optional(leaves.cotangent) : std::nullopt;
-    if (all(0, 0, 1)) return leaves.left(known.component);
-    if (all(2, 2, 2)) return leaves.right(known.component);
-    if (all(0, 0, 2)) return leaves.joined(known.component);
-    return std::nullopt;
-  }
-
-  [[nodiscard]] std::optional<Value> copy(Value root, const Dims& dims, const Leaves& leaves) {
-    std::map<Value, Value> copies;
-    std::vector<Value> open = {root};
-    while (!open.empty()) {
-      const Value value = open.back();
-      if (copies.contains(value)) {
-        open.pop_back();
-        continue;
-      }
-      if (const Followed* known = walk_.of(value)) {
-        const auto stands = leaf(*known, leaves);
-        if (!stands) return std::nullopt;
-        copies[value] = *stands;
-        continue;
-      }
-      const DType dtype = graph_.type(value).dtype;
-      if (const auto number = fill_number(graph_, value)) {
-        copies[value] = b_.filled(shape_.doubles ? in_trial(dtype) : dtype, dims, *number);
-        continue;
-      }
-      const Node& node = graph_.node(value.node);
-      if (!is_elementwise(node.op) || node.results.size() != 1 || node.op == Op::bitcast_convert) return std::nullopt;
-      std::vector<Value> operands;
-      const std::size_t before = open.size();
-      for (const Value operand : node.operands) {
-        const auto copied = copies.find(operand);
-        if (copied == copies.end()) {
-          open.push_back(operand);
-        } else {
-          operands.push_back(copied->second);
-        }
-      }
-      if (open.size() == before) copies[value] = copy_operator(b_, node, std::move(operands), shape_.doubles);
-    }
-    return copies.at(root);
-  }
-
-  Value part(Value value, bool from_second) {
-    Dims starts(shape_.dims.size(), 0), limits = shape_.dims;
-    (from_second ? starts[shape_.dimension] : limits[shape_.dimension]) += from_second ? 1 : -1;
-    return b_.slice(value, starts, limits);
-  }
-  Value without_first(Value value) { return part(value, !shape_.reverse); }
-  Value without_last(Value value) { return part(value, shape_.reverse); }
-  Value padded(Value value, bool behind) {
-    Dims low(shape_.dims.size(), 0), high = low, none = low;
-    (behind ? high : low)[shape_.dimension] = 1;
-    return b_.pad(value, b_.scalar(b_.dtype(value), 0), low, high, none);
-  }
-
-  /// h = a·h + b, as pairs (a, b).
-  static std::shared_ptr<const Graph> recurrence(DType dtype) {
-    Builder b("combiner");
-    const Value decay = b.parameter(dtype, {}), sum = b.parameter(dtype, {});
-    const Value next_decay = b.parameter(dtype, {}), next = b.parameter(dtype, {});
-    const Value both = b.binary(Op::multiply, decay, next_decay);
-    auto region = b.finish({both, b.binary(Op::add, b.binary(Op::multiply, next_decay, sum), next)});
-    return std::make_shared<const Graph>(std::move(*region));
-  }
-
-  const Graph& graph_;
-  const RangeWalk& walk_;
-  Builder& b_;
-  const Shape shape_;
-  const Operands operands_;
 };
 
 /// Lines on which recursion and formula are compared.
@@ -449,7 +295,7 @@ class GradientSearch {
       arguments.push_back(trial_tensor(graph_.type(value).dtype, lines, length, random));
       return b.parameter(arguments.back().type.dtype, {lines, length});
     };
-    FormulaWriter::Operands operands;
+    GradientFormula::Operands operands;
     std::map<Value, Value> copies;
     for (const Value component : scan_.site.components) {
       operands.components.push_back(copies[component] = parameter(component));
@@ -477,7 +323,7 @@ class GradientSearch {
       bool with_first;
     };
     std::vector<Guess> guesses;
-    FormulaWriter writer(graph_, walk_, b, {{lines, length}, 1, false, true}, operands);
+    GradientFormula writer(graph_, walk_, b, {{lines, length}, 1, false, true}, operands);
     for (const Value decay : derivatives) {
       const auto total = writer.total(decay);
       if (!total) continue;
@@ -579,7 +425,7 @@ class GradientSearch {
 Result<Graph> ScanGradient::formula(const WrittenScan& scan, RangeWalk& walk, bool reverse) const {
   walk.follow(cotangent);
   Builder b("gradient");
-  FormulaWriter::Operands operands;
+  GradientFormula::Operands operands;
   const auto parameter = [&](Value value) {
     return b.parameter(scan.graph.type(value).dtype, scan.graph.type(value).dims);
   };
@@ -588,7 +434,7 @@ Result<Graph> ScanGradient::formula(const WrittenScan& scan, RangeWalk& walk, bo
   operands.cotangent = parameter(cotangent);
   const Dims& dims = scan.graph.type(cotangent).dims;
   const auto dimension = static_cast<std::int64_t>(scan.site.dimension);
-  FormulaWriter writer(scan.graph, walk, b, {dims, dimension, reverse, false}, operands);
+  GradientFormula writer(scan.graph, walk, b, {dims, dimension, reverse, false}, operands);
   const auto total = writer.total(decay);
   if (!total) return make_error(ErrorKind::internal, "the decay of a scan's gradient is no function of its elements");
   std::vector<Value> results;
