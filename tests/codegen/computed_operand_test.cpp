@@ -58,14 +58,7 @@ TEST(ComputedKernelEmulated, PipelinesAndSplitsAreRight) {
         problem_of(ComputedMatmul{"", {"", {1, 96, 64, 330}, f16, plain, turned}, f32, "scale", of_right});
     for (const auto& [stages, fragments, splits] :
          {std::tuple{1, 1, 1}, {1, 2, 1}, {2, 1, 1}, {2, 2, 1}, {3, 2, 1}, {4, 1, 1}, {3, 2, 3}, {2, 1, 4}}) {
-      ContractionSchedule s = default_of(problem);
-      s.block_rows = s.block_columns = 64;
-      s.block_depth = 32;
-      s.warp_rows = s.warp_columns = 32;
-      s.stages = stages;
-      s.fragment_stages = fragments;
-      s.split = splits;
-      expect_problem_right(problem, s);
+      expect_problem_right(problem, pipelined(problem, stages, fragments, splits));
     }
   }
 }
@@ -75,13 +68,7 @@ TEST(ComputedKernelEmulated, EveryBarrierIsNeeded) {
   const ContractionProblem problem =
       problem_of(ComputedMatmul{"", {"", {1, 64, 64, 320}, f16, plain, turned}, f32, "convert", true, true});
   for (const auto& [stages, fragments] : {std::pair{2, 1}, {2, 2}, {3, 2}, {1, 1}}) {
-    ContractionSchedule s = default_of(problem);
-    s.block_rows = s.block_columns = 64;
-    s.block_depth = 32;
-    s.warp_rows = s.warp_columns = 32;
-    s.stages = stages;
-    s.fragment_stages = fragments;
-    const KernelCase each = case_of(problem, s);
+    const KernelCase each = case_of(problem, pipelined(problem, stages, fragments));
     const std::string& source = each.kernel.source;
     EXPECT_THAT(launch(each, inputs_of(*each.graph)).findings, testing::IsEmpty());
     const std::string barrier = "__syncthreads();";

@@ -69,6 +69,19 @@ inline kernel::ContractionSchedule default_of(const kernel::ContractionProblem& 
   return *schedule;
 }
 
+/// Small tiles, so that small problems have several, in pipelines of so many stages of tiles and of fragments.
+inline kernel::ContractionSchedule pipelined(const kernel::ContractionProblem& problem, int stages, int fragment_stages,
+                                             int split = 1) {
+  kernel::ContractionSchedule schedule = default_of(problem);
+  schedule.block_rows = schedule.block_columns = 64;
+  schedule.block_depth = 32;
+  schedule.warp_rows = schedule.warp_columns = 32;
+  schedule.stages = stages;
+  schedule.fragment_stages = fragment_stages;
+  schedule.split = split;
+  return schedule;
+}
+
 /// What the compiler makes of a schedule for sm_90a.
 inline CompiledKernel compiled_for_hopper(const kernel::ContractionProblem& problem,
                                           const kernel::ContractionSchedule& schedule) {

@@ -43,13 +43,7 @@ TEST(GatedKernelEmulated, PipelinesAndSplitsAreRight) {
   for (const std::string form : {"", "apart"}) {
     const ContractionProblem problem = problem_of({"", 1, 96, 64, 320, 2, f16, f16, plain, form});
     for (const auto& [stages, fragments, splits] : {std::tuple{1, 1, 1}, {3, 2, 1}, {4, 1, 1}, {3, 2, 3}}) {
-      ContractionSchedule s = default_of(problem);
-      s.block_rows = s.block_columns = 64;
-      s.block_depth = 32;
-      s.warp_rows = s.warp_columns = 32;
-      s.stages = stages;
-      s.fragment_stages = fragments;
-      s.split = splits;
+      ContractionSchedule s = pipelined(problem, stages, fragments, splits);
       s.group = 2;
       expect_problem_right(problem, s);
     }

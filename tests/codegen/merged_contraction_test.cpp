@@ -60,13 +60,7 @@ TEST(MergedKernelEmulated, PipelinesAndSplitsAreRight) {
   const ContractionProblem problem =
       problem_of(MergedMatmuls{"", 1, 96, 320, f16, plain, {{64, turned, f16, "bias"}, {160, turned}, {40, turned}}});
   for (const auto& [stages, fragments, splits] : {std::tuple{1, 1, 1}, {3, 2, 1}, {4, 1, 1}, {3, 2, 3}, {2, 1, 4}}) {
-    ContractionSchedule s = default_of(problem);
-    s.block_rows = s.block_columns = 64;
-    s.block_depth = 32;
-    s.warp_rows = s.warp_columns = 32;
-    s.stages = stages;
-    s.fragment_stages = fragments;
-    s.split = splits;
+    ContractionSchedule s = pipelined(problem, stages, fragments, splits);
     s.group = 2;
     expect_problem_right(problem, s);
   }

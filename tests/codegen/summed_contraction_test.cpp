@@ -49,13 +49,7 @@ TEST(SummedKernelEmulated, PipelinesAndSplitsAreRight) {
   const ContractionProblem problem =
       problem_of(SummedMatmuls{"", 1, 96, 160, f16, plain, turned, {{160}, {72}, {40}, {96}}, f16, "bias"});
   for (const auto& [stages, fragments, splits] : {std::tuple{1, 1, 1}, {3, 2, 1}, {4, 1, 1}, {3, 2, 3}, {2, 1, 4}}) {
-    ContractionSchedule s = default_of(problem);
-    s.block_rows = s.block_columns = 64;
-    s.block_depth = 32;
-    s.warp_rows = s.warp_columns = 32;
-    s.stages = stages;
-    s.fragment_stages = fragments;
-    s.split = splits;
+    ContractionSchedule s = pipelined(problem, stages, fragments, splits);
     s.group = 2;
     expect_problem_right(problem, s);
   }
