@@ -6,7 +6,9 @@
 
 #include "kernel/program/group_deriver.h"
 #include "kernel/program/legality.h"
+#include "kernel/program/traffic.h"
 #include "kernel/structure/group_hash.h"
+#include "search/schedule/equals_of_best.h"
 
 namespace stitch::search {
 
@@ -50,6 +52,7 @@ GroupRanking GroupRanker::ranked(const kernel::GroupStructure& structure, const 
                                  int width) const {
   GroupRanking ranking;
   std::vector<double> times;
+  EqualsOfBest<kernel::GroupMapping> equals;
   kernel::GroupDeriver deriver(structure);
   kernel::KernelProgram program;
   program.schedule = alone(space);
@@ -75,6 +78,7 @@ GroupRanking GroupRanker::ranked(const kernel::GroupStructure& structure, const 
       continue;
     }
     const double us = scorer_.predict_us(graph_, program);
+    if (equals.admits(us)) equals.enter(us, kernel::scheduled_bytes(graph_, program), mapping);
     const std::ptrdiff_t place = std::ranges::upper_bound(times, us) - times.begin();
     if (place >= width) {
       ranking.whole = false;
@@ -88,6 +92,9 @@ GroupRanking GroupRanker::ranked(const kernel::GroupStructure& structure, const 
       times.pop_back();
     }
   }
+  if (equals.empty()) return ranking;
+  // What is taken stands among the best, at the expense of the last of them.
+  if (std::ranges::find(ranking.best, equals.taken()) == ranking.best.end()) ranking.best.back() = equals.taken();
   return ranking;
 }
 

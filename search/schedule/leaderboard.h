@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/hash.h"
+#include "search/schedule/equals_of_best.h"
 #include "search/schedule/schedule_space.h"
 
 namespace stitch::search {
@@ -14,8 +15,8 @@ namespace stitch::search {
 /// good they are. Which ones these are depends on what was entered, and of equal predictions on the order.
 class Leaderboard {
  public:
-  /// `keep`: best ones, at least one; `sample`: of the others.
-  Leaderboard(int keep, int sample) : keep_(keep), sample_(sample) {}
+  /// `graph`: the kernel's, outlives this; `keep`: best ones, at least one; `sample`: of the others.
+  Leaderboard(const graph::Graph& graph, int keep, int sample) : graph_(graph), keep_(keep), sample_(sample) {}
 
   /// Whether a schedule, by its hash, was not met before; from now on it was.
   bool is_new(const Hash128& schedule) { return met_.insert(schedule).second; }
@@ -30,13 +31,16 @@ class Leaderboard {
   /// The best ones, no more than `most`; until the next one is entered.
   [[nodiscard]] std::vector<const StitchCandidate*> best(int most) const;
 
-  /// Everything that was kept; the board is empty then. ScheduleSpace::whole is left to the caller.
+  /// Everything that was kept: first what is taken of the equals of the best, then by prediction. The board is empty
+  /// then. ScheduleSpace::whole is left to the caller.
   ScheduleSpace collect();
 
  private:
+  const graph::Graph& graph_;
   const int keep_, sample_;
   std::int64_t legal_ = 0;
   std::multimap<double, StitchCandidate> best_;
+  EqualsOfBest<StitchCandidate> equals_;
   std::map<Hash128, StitchCandidate> least_hashes_;  ///< of all candidates, best ones included
   std::unordered_set<Hash128> met_;
 };

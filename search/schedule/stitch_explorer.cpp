@@ -19,6 +19,7 @@
 #include "kernel/structure/items.h"
 #include "kernel/structure/structure_builder.h"
 #include "search/schedule/ahead_choice.h"
+#include "search/schedule/equals_of_best.h"
 #include "search/schedule/fixed_rows.h"
 #include "search/schedule/kernel_assembly.h"
 #include "search/schedule/leaderboard.h"
@@ -70,8 +71,8 @@ bool has_partials(const kernel::KernelStructure& structure) {
   });
 }
 
-/// Whether what a row of a group reads is more than a block's shared memory holds, so that only a cluster reads it
-/// once.
+/// Whether what a row of a group reads, and what it adds to for each of its elements, is more than a block's shared
+/// memory holds (nor its registers, which are about as many bytes), so that only a cluster reads it once.
 bool outgrows_block(const kernel::GroupStructure& group, const DeviceSpec& device) {
   kernel::AxisSet row;
   for (const kernel::Anchor& anchor : group.anchors) {
@@ -81,6 +82,12 @@ bool outgrows_block(const kernel::GroupStructure& group, const DeviceSpec& devic
   for (const kernel::Item& item : group.program->items()) {
     if (item.kind == kernel::Item::Kind::load)
       bytes += group.program->axes().elements(item.axes & row) * kernel::held_bytes(item);
+  }
+  for (const kernel::Anchor& anchor : group.anchors) {
+    const kernel::AxisSet sums = (anchor.axes & row) - anchor.reduced;
+    if (anchor.kind != kernel::Anchor::Kind::partial || sums.empty()) continue;
+    for (const kernel::ItemId item : anchor.items)
+      bytes += group.program->axes().elements(sums) * kernel::held_bytes(group.program->items()[item]);
   }
   return group.sweep_count > 1 && bytes > device.shared_per_block;
 }
@@ -116,8 +123,8 @@ class StitchExplorer : AssembledKernels {
         slabs_(slabs),
         analysis_(graph, slabs),
         ranker_(graph, step_, scorer),
-        board_(options.keep, options.sample),
-        loops_(std::max(options.looks_ahead, 1), 0) {}
+        board_(graph, options.keep, options.sample),
+        loops_(graph, std::max(options.looks_ahead, 1), 0) {}
 
   Result<ScheduleSpace> explore() {
     if (slabs_.count > 1 && analysis_.slab_axis() < 0)
@@ -302,16 +309,32 @@ class StitchExplorer : AssembledKernels {
   Error last_error_ = make_error(ErrorKind::constraint, "no schedule was found");
 };
 
-/// Puts the schedules of `more` among those of `all`, best prediction first, and keeps `most`.
-void merge(std::vector<StitchCandidate>& all, std::vector<StitchCandidate> more, int most) {
+/// Puts the schedules of `more` among those of `all`, best prediction first.
+void merge(std::vector<StitchCandidate>& all, std::vector<StitchCandidate> more) {
   all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
   std::ranges::stable_sort(all, {}, &StitchCandidate::predicted_us);
+}
+
+void keep_first(std::vector<StitchCandidate>& all, int most) {
   if (std::ssize(all) > most) all.resize(most);
 }
 
-void add(ScheduleSpace& space, ScheduleSpace more, const StitchOptions& options) {
-  merge(space.candidates, std::move(more.candidates), options.keep);
-  merge(space.others, std::move(more.others), options.sample);
+/// Of schedules in order of prediction, puts first what is taken of the equals of the best.
+void put_taken_first(const Graph& graph, std::vector<StitchCandidate>& candidates) {
+  EqualsOfBest<std::size_t> equals;
+  for (std::size_t i = 0; i < candidates.size() && equals.admits(candidates[i].predicted_us); ++i)
+    equals.enter(candidates[i].predicted_us, kernel::scheduled_bytes(graph, candidates[i].program), i);
+  if (equals.empty()) return;
+  const auto first = candidates.begin(), taken = first + static_cast<std::ptrdiff_t>(equals.taken());
+  std::rotate(first, taken, taken + 1);
+}
+
+void add(const Graph& graph, ScheduleSpace& space, ScheduleSpace more, const StitchOptions& options) {
+  merge(space.candidates, std::move(more.candidates));
+  put_taken_first(graph, space.candidates);
+  keep_first(space.candidates, options.keep);
+  merge(space.others, std::move(more.others));
+  keep_first(space.others, options.sample);
   space.legal += more.legal;
   space.whole = space.whole && more.whole;
 }
@@ -337,7 +360,7 @@ Result<ScheduleSpace> explore_recurrent(const Graph& graph, NodeId loop, const S
       continue;
     }
     if (!space) space.emplace();
-    add(*space, std::move(*found), options);
+    add(graph, *space, std::move(*found), options);
   }
   STITCH_TRY(check_stop(options));
   if (!space) return *error;
@@ -360,7 +383,7 @@ Result<ScheduleSpace> explore_space(const Graph& graph, const Scorer& scorer, co
   if (reads_once) return space;
   for (const kernel::Slabs& slabs : kernel::slab_options(graph, *explorer.phased(), scorer.device())) {
     Result<ScheduleSpace> found = StitchExplorer(graph, nullptr, scorer, options, slabs).explore();
-    if (found) add(space, std::move(*found), options);
+    if (found) add(graph, space, std::move(*found), options);
   }
   STITCH_TRY(check_stop(options));  // what was left out must not be taken for what there is
   return space;

@@ -90,7 +90,8 @@ TEST(StitchExplorer, RowsThatOutgrowABlockHaveClustersBesideSumsOverRows) {
     }
     return std::pair(cluster, static_cast<double>(bytes) / static_cast<double>(kernel::kernel_bytes(graph)));
   };
-  EXPECT_EQ(widest(16384, false).first, 1) << "a block holds both tensors' rows";
+  EXPECT_EQ(widest(8192, false).first, 1) << "a block holds both tensors' rows, and the sums of all columns";
+  EXPECT_GT(widest(16384, true).first, 1) << "rows alone would fit, the sums do not fit beside them";
   const auto [cluster, share] = widest(65536, true);
   EXPECT_GT(cluster, 1);
   EXPECT_LE(share, 1.1);

@@ -28,7 +28,11 @@ TEST(EqualCandidates, TheSimplestOfThoseThatAreEqualIsTaken) {
             0},
            {"more bytes are no equal", {best, {10.1, 2, false, 1, 1, 101}}, 0},
            {"fewer are", {best, {10.1, 2, false, 1, 1, 99}}, 1},
-           {"equally simple: the faster", {best, {11, 2, false, 1, 1, 100}, {11.5, 2, false, 1, 1, 100}}, 1}}) {
+           {"equally simple: the faster", {best, {11, 2, false, 1, 1, 100}, {11.5, 2, false, 1, 1, 100}}, 1},
+           {"equally simple, a hundredth slower, fewer bytes",
+            {best, {11, 2, false, 1, 1, 100}, {11.1, 2, false, 1, 1, 80}},
+            2},
+           {"equally simple, further apart", {best, {11, 2, false, 1, 1, 100}, {11.2, 2, false, 1, 1, 50}}, 1}}) {
     EXPECT_EQ(simplest_of_equals(choice.contenders), choice.taken) << choice.why;
   }
 }

@@ -76,6 +76,19 @@ Graph norm_backward(const Dims& dims, const Dims& over, const Dims& gains) {
                       r.b.reduce(ReduceKind::sum, upstream, others)});
 }
 
+/// The same of rows whose statistics are given: all of a row's values and both sums over rows are wanted at once.
+Graph norm_backward_of_statistics(std::int64_t rows, std::int64_t columns) {
+  Rows r({rows, columns}, {1});
+  const Value x = r.parameter(), upstream = r.parameter(), gain = r.b.parameter(DType::f32, {columns});
+  const Value centre = r.b.parameter(DType::f32, {rows}), scale = r.repeated(r.b.parameter(DType::f32, {rows}));
+  const Value normal = r.multiply(r.subtract(x, r.repeated(centre)), scale);
+  const Value scaled = r.multiply(upstream, r.b.broadcast(gain, r.dims, {1}));
+  const Value tilt = r.multiply(normal, r.mean(r.multiply(scaled, normal)));
+  const Value gradient = r.multiply(r.subtract(r.subtract(scaled, r.mean(scaled)), tilt), scale);
+  return *r.b.finish({gradient, r.b.reduce(ReduceKind::sum, r.multiply(upstream, normal), {0}),
+                      r.b.reduce(ReduceKind::sum, upstream, {0})});
+}
+
 Graph layer_norm_backward(std::int64_t columns) {
   return norm_backward({(std::int64_t{1} << 26) / columns, columns}, {1}, {1});
 }
@@ -152,6 +165,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Example{"layer_norm_16384_backward", [] { return layer_norm_backward(16'384); }},
                     Example{"layer_norm_32768_backward", [] { return layer_norm_backward(32'768); }},
                     Example{"layer_norm_65536_backward", [] { return layer_norm_backward(65'536); }},
+                    Example{"layer_norm_16384_backward_of_statistics",
+                            [] { return norm_backward_of_statistics(4096, 16'384); }},
                     Example{"divergence_of_32000_classes", [] { return kullback_leibler(4096, 32'000); }},
                     Example{"group_norm_backward", group_norm_backward},
                     Example{"masked_language_loss",

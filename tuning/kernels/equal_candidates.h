@@ -17,9 +17,10 @@ struct Contender {
 };
 
 /// Candidates that are nearer to the best than its uncertainty are called equal, and of those the simplest is taken:
-/// one whose blocks do not wait, then with fewer phases, then in smaller clusters; of equally simple ones the first.
-/// One that moves more bytes than the best is not equal to it, since bytes are counted and not estimated. `contenders`
-/// are in the order of their estimates, at least one. Gives the place of what is taken.
+/// one whose blocks do not wait, then with fewer phases, then in smaller clusters; of equally simple ones the fastest,
+/// or what search::EqualsOfBest takes beside it. One that moves more bytes than the best is not equal to it, since
+/// bytes are counted and not estimated. `contenders` are in the order of their estimates, at least one. Gives the place
+/// of what is taken.
 std::size_t simplest_of_equals(std::span<const Contender> contenders);
 
 }  // namespace stitch::tuning
