@@ -61,15 +61,17 @@ std::string to_text(const api::Plan& plan) {
                   plan.target.device, plan.target.architecture, plan.target.toolkit, plan.target.version);
   text +=
       fmt::format("  {}: {}; {:.1f} % of the outputs compared\n", plan.label, plan.judged, 100 * plan.verified_share);
-  text += fmt::format("  predicted {:.2f} us{}, {} bytes, workspace {} bytes\n", plan.predicted_us,
+  text += fmt::format("  predicted {:.2f} ± {:.2f} us{}, {} bytes, workspace {} bytes\n", plan.predicted_us,
+                      plan.uncertainty_us,
                       plan.measured_us ? fmt::format(", measured {:.2f} us", *plan.measured_us) : std::string(),
                       plan.bytes, plan.workspace_bytes);
   for (std::size_t i = 0; i < plan.launches.size(); ++i) {
     const api::KernelLaunch& launch = plan.launches[i];
-    text += fmt::format("  launch {}: {}: {}\n    {} blocks of {} threads{}, {} bytes shared, {} bytes, {:.2f} us\n", i,
-                        launch.name, launch.description, launch.blocks, launch.threads,
-                        launch.cluster > 1 ? fmt::format(", clusters of {}", launch.cluster) : std::string(),
-                        launch.shared_bytes, launch.bytes, launch.predicted_us);
+    text += fmt::format(
+        "  launch {}: {}: {}\n    {} blocks of {} threads{}, {} bytes shared, {} bytes, {:.2f} ± {:.2f} us\n", i,
+        launch.name, launch.description, launch.blocks, launch.threads,
+        launch.cluster > 1 ? fmt::format(", clusters of {}", launch.cluster) : std::string(), launch.shared_bytes,
+        launch.bytes, launch.predicted_us, launch.uncertainty_us);
     text += "    arguments";
     for (const api::LaunchArgument& argument : launch.arguments) {
       text += fmt::format(" {}:{}", api::to_string(argument.kind), argument.value);

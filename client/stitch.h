@@ -23,7 +23,7 @@ extern "C" {
 #endif
 
 /* Rises when something is added; functions are never changed or removed within a major version of the library. */
-#define STITCH_API_VERSION 6
+#define STITCH_API_VERSION 7
 
 /* Any int may come from C: in C++ the type must have room for it. */
 #ifdef __cplusplus
@@ -143,6 +143,7 @@ typedef struct stitch_plan_info {
   int64_t workspace_bytes; /* device memory it holds */
   int32_t stale;    /* 1: made by an earlier toolkit or generator, until the server's own is verified (version 2) */
   int32_t reserved; /* 0 */
+  double uncertainty_us; /* how far predicted_us may be off: about two of three kernels are nearer (version 7) */
 } stitch_plan_info;
 STITCH_API stitch_code stitch_plan_get_info(const stitch_plan* plan, stitch_plan_info* info);
 

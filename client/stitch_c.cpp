@@ -286,6 +286,7 @@ stitch_code stitch_plan_get_info(const stitch_plan* plan, stitch_plan_info* info
     made.verified_share = from.verified_share;
     made.workspace_bytes = from.workspace_bytes;
     made.stale = plan->handle->stale() ? 1 : 0;
+    made.uncertainty_us = from.uncertainty_us;
     return hand_over(made, info);
   });
 }

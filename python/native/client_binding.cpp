@@ -216,6 +216,7 @@ nb::dict info(const Plan& plan) {
   info["bytes"] = from.bytes;
   info["workspace_bytes"] = from.workspace_bytes;
   info["predicted_us"] = from.predicted_us;
+  info["uncertainty_us"] = from.uncertainty_us;
   info["measured_us"] = from.measured_us;
   info["verified_share"] = from.verified_share;
   info["judged"] = from.judged;

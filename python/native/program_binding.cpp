@@ -67,7 +67,7 @@ nb::dict program_info(const OpenProgram& program) {
   const api::Program& of = program.program();
   nb::dict steps, labels;
   std::int64_t launches = 0, bytes = 0;
-  double predicted_us = 0;
+  double predicted_us = 0, uncertainty_us = 0;
   for (const api::ProgramRegion& region : of.regions) {
     for (const api::ProgramStep& step : region.steps) {
       const std::string kind(api::kind_of(step));
@@ -79,6 +79,7 @@ nb::dict program_info(const OpenProgram& program) {
     launches += fragment.occurrences * std::ssize(fragment.plan->launches);
     bytes += fragment.occurrences * fragment.plan->bytes;
     predicted_us += static_cast<double>(fragment.occurrences) * fragment.plan->predicted_us;
+    uncertainty_us += static_cast<double>(fragment.occurrences) * fragment.plan->uncertainty_us;
     const char* label = fragment.plan->label.c_str();
     labels[label] = labels.contains(label) ? nb::cast<int>(labels[label]) + 1 : 1;
   }
@@ -94,6 +95,7 @@ nb::dict program_info(const OpenProgram& program) {
   info["launches"] = launches;
   info["bytes"] = bytes;
   info["predicted_us"] = predicted_us;
+  info["uncertainty_us"] = uncertainty_us;
   info["arena_bytes"] = of.regions[0].arena_bytes;
   info["lower_bound_bytes"] = of.regions[0].lower_bound_bytes;
   info["eager_bytes"] = of.regions[0].eager_bytes;

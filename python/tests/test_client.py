@@ -31,6 +31,7 @@ def test_a_plan_runs_on_numpy_arrays():
     x = numpy.random.default_rng(1).standard_normal((8, 96), "float32")
     numpy.testing.assert_allclose(plan.run(x), x.astype("float64").sum(1), rtol=1e-5, atol=1e-5)
     assert plan.info["launches"] == 1 and plan.info["label"] in ("predicted", "default", "measured", "near")
+    assert 0 < plan.info["uncertainty_us"] < plan.info["predicted_us"]
 
 
 def test_arrays_that_are_not_dense_or_not_aligned_are_copied():

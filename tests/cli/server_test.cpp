@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <csignal>
@@ -78,6 +79,16 @@ TEST_F(ServeDaemon, AModelIsTunedByTheServerAndItsPlansAreShown) {
   const json from_server = stitch({"show", "plan", id, "--server", address, "--json"}).json();
   const json from_database = stitch({"show", "plan", id, "--db", folder.at("s.db"), "--json"}).json();
   EXPECT_EQ(from_server, from_database);
+  // How far predictions may be off goes all the way, from the model to who asks: of a kernel, of a plan, of a report.
+  double uncertainty_us = 0;
+  for (const json& launch : from_server["launches"]) {
+    EXPECT_GT(launch["uncertainty_us"], 0);
+    uncertainty_us += launch["uncertainty_us"].get<double>();
+  }
+  EXPECT_DOUBLE_EQ(from_server["uncertainty_us"].get<double>(), uncertainty_us);
+  EXPECT_DOUBLE_EQ(tuned.json()["uncertainty_us"].get<double>(), uncertainty_us);
+  EXPECT_THAT(stitch({"show", "plan", id, "--server", address}).out,
+              HasSubstr(fmt::format(" ± {:.2f} us", uncertainty_us)));
   const std::string key = plans[0]["fragment"];
   EXPECT_EQ(stitch({"show", "fragment", key, "--server", address, "--json"}).out,
             stitch({"show", "fragment", key, "--db", folder.at("s.db"), "--json"}).out);

@@ -702,6 +702,8 @@ TEST_F(ClientDaemonTest, TheCInterfaceFetchesRunsAndSwaps) {
   ASSERT_EQ(stitch_plan_get_info(plan, &info), STITCH_OK);
   EXPECT_STREQ(info.label, "predicted");
   EXPECT_LT(info.measured_us, 0);
+  EXPECT_GT(info.uncertainty_us, 0);
+  EXPECT_LT(info.uncertainty_us, info.predicted_us);
   promote_another(*running_->store, *Hash128::from_hex(client_->plan(*Hash128::from_hex(info.id))->fragment.hex()), 1);
   int swapped = 0;
   ASSERT_EQ(stitch_plan_check_for_update(plan, 0, &swapped), STITCH_OK) << stitch_last_error();
