@@ -1,4 +1,4 @@
-// fragment 0, kernel 0: 256 blocks of 256 threads, 98304 bytes of dynamic shared memory, cooperative
+// fragment 0, kernel 0: 128 blocks of 512 threads, 196608 bytes of dynamic shared memory, cooperative
 
 #include "stitch/kernel.cuh"
 
@@ -8,12 +8,12 @@ using namespace stitch;
 
 // partial sum of %4, sum of %11, sum of %13, sum of %21, sum of %24, partial sum of %36; 2 add, 13 multiply, 1 rsqrt, 3 subtract
 __device__ __forceinline__ void group_0_0(const f32* __restrict__ in0, const f32* __restrict__ in1, const f32* __restrict__ in2, const f32* __restrict__ in3, f32* __restrict__ scratch0, f32* __restrict__ out0, f32* __restrict__ scratch1, f32* __restrict__ out1, const int tile, unsigned char* const shared) {
-  // axes  i: 4096 = warp 4, loop 4, grid 256; j: 768 = vector 4, lane 32, warp 2, register 3
+  // axes  i: 4096 = warp 8, loop 4, grid 128; j: 768 = vector 4, lane 32, warp 2, register 3
   const int j_lane = static_cast<int>(threadIdx.x) % 32;
   const int j_warp = static_cast<int>(threadIdx.x) / 32 % 2;
   const int i_warp = static_cast<int>(threadIdx.x) / 64;
   const int i_grid = tile;
-  const int i0 = i_warp + i_grid * 4;
+  const int i0 = i_warp + i_grid * 8;
   const int j0 = (j_lane + 32 * j_warp) * 4;
   f32 sum0[3][4];
 #pragma unroll
@@ -47,17 +47,17 @@ __device__ __forceinline__ void group_0_0(const f32* __restrict__ in0, const f32
   // the next turns' loads, on their way to shared memory while this one's are used
   const auto ask = [&](const int i_loop, const int stage) {
     const int i = i0 + i_loop * 1024;
-    f32* const in0_0_stage = reinterpret_cast<f32*>(shared + stage * 12288);
-    f32* const in1_1_stage = reinterpret_cast<f32*>(shared + 36864 + stage * 12288);
+    f32* const in0_0_stage = reinterpret_cast<f32*>(shared + stage * 24576);
+    f32* const in1_1_stage = reinterpret_cast<f32*>(shared + 73728 + stage * 24576);
     #pragma unroll
     for (int j_r = 0; j_r < 3; ++j_r) {
       const int j = j0 + j_r * 256;
-      copy_async<4>(in0_0_stage + (j_r * 256 + static_cast<int>(threadIdx.x)) * 4, in0 + ((i * 768 + j)));
+      copy_async<4>(in0_0_stage + (j_r * 512 + static_cast<int>(threadIdx.x)) * 4, in0 + ((i * 768 + j)));
     }
     #pragma unroll
     for (int j_r = 0; j_r < 3; ++j_r) {
       const int j = j0 + j_r * 256;
-      copy_async<4>(in1_1_stage + (j_r * 256 + static_cast<int>(threadIdx.x)) * 4, in1 + ((i * 768 + j)));
+      copy_async<4>(in1_1_stage + (j_r * 512 + static_cast<int>(threadIdx.x)) * 4, in1 + ((i * 768 + j)));
     }
   };
   ask(0, 0);
@@ -70,8 +70,8 @@ __device__ __forceinline__ void group_0_0(const f32* __restrict__ in0, const f32
     if ((i_loop + 2) < 4) ask((i_loop + 2), ((i_loop + 2) % 3));
     commit_copies();
     const int stage = (i_loop % 3);
-    f32* const in0_0_stage = reinterpret_cast<f32*>(shared + stage * 12288);
-    f32* const in1_1_stage = reinterpret_cast<f32*>(shared + 36864 + stage * 12288);
+    f32* const in0_0_stage = reinterpret_cast<f32*>(shared + stage * 24576);
+    f32* const in1_1_stage = reinterpret_cast<f32*>(shared + 73728 + stage * 24576);
     f32 in0_0[3][4];
     f32 in1_1[3][4];
     f32 subtract_7[3][4];
@@ -83,8 +83,8 @@ __device__ __forceinline__ void group_0_0(const f32* __restrict__ in0, const f32
       #pragma unroll
       for (int j_r = 0; j_r < 3; ++j_r) {
         const int j = j0 + j_r * 256;
-        load<4, Cached::shared>(in0_0[j_r], in0_0_stage + (j_r * 256 + static_cast<int>(threadIdx.x)) * 4);
-        load<4, Cached::shared>(in1_1[j_r], in1_1_stage + (j_r * 256 + static_cast<int>(threadIdx.x)) * 4);
+        load<4, Cached::shared>(in0_0[j_r], in0_0_stage + (j_r * 512 + static_cast<int>(threadIdx.x)) * 4);
+        load<4, Cached::shared>(in1_1[j_r], in1_1_stage + (j_r * 512 + static_cast<int>(threadIdx.x)) * 4);
       }
       #pragma unroll
       for (int j_r = 0; j_r < 3; ++j_r) {
@@ -100,8 +100,8 @@ __device__ __forceinline__ void group_0_0(const f32* __restrict__ in0, const f32
     }
     sum1 = reduce_lanes<Sum, 16, 8, 4, 2, 1>(sum1);
     sum2 = reduce_lanes<Sum, 16, 8, 4, 2, 1>(sum2);
-    f32* const partial1 = reinterpret_cast<f32*>(shared + 73728);
-    f32* const partial2 = reinterpret_cast<f32*>(shared + 73760);
+    f32* const partial1 = reinterpret_cast<f32*>(shared + 147456);
+    f32* const partial2 = reinterpret_cast<f32*>(shared + 147520);
     if (j_lane == 0) {
       partial1[i_warp * 2 + j_warp] = sum1;
     }
@@ -133,8 +133,8 @@ __device__ __forceinline__ void group_0_0(const f32* __restrict__ in0, const f32
     }
     sum3 = reduce_lanes<Sum, 16, 8, 4, 2, 1>(sum3);
     sum4 = reduce_lanes<Sum, 16, 8, 4, 2, 1>(sum4);
-    f32* const partial3 = reinterpret_cast<f32*>(shared + 86016);
-    f32* const partial4 = reinterpret_cast<f32*>(shared + 86048);
+    f32* const partial3 = reinterpret_cast<f32*>(shared + 172032);
+    f32* const partial4 = reinterpret_cast<f32*>(shared + 172096);
     if (j_lane == 0) {
       partial3[i_warp * 2 + j_warp] = sum3;
     }
@@ -181,8 +181,8 @@ __device__ __forceinline__ void group_0_0(const f32* __restrict__ in0, const f32
 
   // partial results of this tile
   __syncthreads();
-  f32* const partial0 = reinterpret_cast<f32*>(shared + 73728);
-  f32* const partial6 = reinterpret_cast<f32*>(shared + 86016);
+  f32* const partial0 = reinterpret_cast<f32*>(shared + 147456);
+  f32* const partial6 = reinterpret_cast<f32*>(shared + 172032);
 #pragma unroll
   for (int j_r = 0; j_r < 3; ++j_r) {
     #pragma unroll
@@ -202,14 +202,14 @@ __device__ __forceinline__ void group_0_0(const f32* __restrict__ in0, const f32
   for (int j_r = 0; j_r < 3; ++j_r) {
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
-      sum0[j_r][v] = reduce_shared<Sum, 4, 768>(partial0 + (j_lane + 32 * j_warp) * 4 + j_r * 256 + v);
+      sum0[j_r][v] = reduce_shared<Sum, 8, 768>(partial0 + (j_lane + 32 * j_warp) * 4 + j_r * 256 + v);
     }
   }
 #pragma unroll
   for (int j_r = 0; j_r < 3; ++j_r) {
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
-      sum6[j_r][v] = reduce_shared<Sum, 4, 768>(partial6 + (j_lane + 32 * j_warp) * 4 + j_r * 256 + v);
+      sum6[j_r][v] = reduce_shared<Sum, 8, 768>(partial6 + (j_lane + 32 * j_warp) * 4 + j_r * 256 + v);
     }
   }
   if (i_warp == 0) {
@@ -236,13 +236,14 @@ __device__ __forceinline__ void group_0_0(const f32* __restrict__ in0, const f32
 
 // sum of %4, sum of %36
 __device__ __forceinline__ void group_1_0(f32* __restrict__ scratch0, f32* __restrict__ scratch1, f32* __restrict__ out0, f32* __restrict__ out1, const int tile, unsigned char* const shared) {
-  // axes  i: 256 = lane 8, warp 8, register 4; j: 768 = vector 4, lane 4, grid 48
+  // axes  i: 128 = lane 8, warp 8, register 2; j: 768 = vector 4, lane 4, warp 2, grid 24
   const int j_lane = static_cast<int>(threadIdx.x) % 4;
   const int i_lane = static_cast<int>(threadIdx.x) / 4 % 8;
-  const int i_warp = static_cast<int>(threadIdx.x) / 32;
+  const int j_warp = static_cast<int>(threadIdx.x) / 32 % 2;
+  const int i_warp = static_cast<int>(threadIdx.x) / 64;
   const int j_grid = tile;
   const int i0 = (i_lane + 8 * i_warp);
-  const int j = j_lane * 4 + j_grid * 16;
+  const int j = (j_lane + 4 * j_warp) * 4 + j_grid * 32;
 
   // sweep 0: reduce 4, reduce 36
   f32 sum0[4];
@@ -256,16 +257,16 @@ __device__ __forceinline__ void group_1_0(f32* __restrict__ scratch0, f32* __res
     sum1[v] = 0.0f;
   }
   {
-    f32 scratch0_0[4][4];
-    f32 scratch1_1[4][4];
+    f32 scratch0_0[2][4];
+    f32 scratch1_1[2][4];
     #pragma unroll
-    for (int i_r = 0; i_r < 4; ++i_r) {
+    for (int i_r = 0; i_r < 2; ++i_r) {
       const int i = i0 + i_r * 64;
       load<4, Cached::shared_between_blocks>(scratch0_0[i_r], scratch0 + (i * 768 + j));
       load<4, Cached::shared_between_blocks>(scratch1_1[i_r], scratch1 + (i * 768 + j));
     }
     #pragma unroll
-    for (int i_r = 0; i_r < 4; ++i_r) {
+    for (int i_r = 0; i_r < 2; ++i_r) {
       const int i = i0 + i_r * 64;
       #pragma unroll
       for (int v = 0; v < 4; ++v) {
@@ -282,28 +283,28 @@ __device__ __forceinline__ void group_1_0(f32* __restrict__ scratch0, f32* __res
   for (int v = 0; v < 4; ++v) {
     sum1[v] = reduce_lanes<Sum, 16, 8, 4>(sum1[v]);
   }
-  f32* const partial0 = reinterpret_cast<f32*>(shared + 73728);
-  f32* const partial1 = reinterpret_cast<f32*>(shared + 74240);
+  f32* const partial0 = reinterpret_cast<f32*>(shared + 147456);
+  f32* const partial1 = reinterpret_cast<f32*>(shared + 148480);
   if (i_lane == 0) {
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
-      partial0[i_warp * 16 + j_lane * 4 + v] = sum0[v];
+      partial0[i_warp * 32 + (j_lane + 4 * j_warp) * 4 + v] = sum0[v];
     }
   }
   if (i_lane == 0) {
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
-      partial1[i_warp * 16 + j_lane * 4 + v] = sum1[v];
+      partial1[i_warp * 32 + (j_lane + 4 * j_warp) * 4 + v] = sum1[v];
     }
   }
   __syncthreads();
 #pragma unroll
   for (int v = 0; v < 4; ++v) {
-    sum0[v] = reduce_shared<Sum, 8, 16>(partial0 + j_lane * 4 + v);
+    sum0[v] = reduce_shared<Sum, 8, 32>(partial0 + (j_lane + 4 * j_warp) * 4 + v);
   }
 #pragma unroll
   for (int v = 0; v < 4; ++v) {
-    sum1[v] = reduce_shared<Sum, 8, 16>(partial1 + j_lane * 4 + v);
+    sum1[v] = reduce_shared<Sum, 8, 32>(partial1 + (j_lane + 4 * j_warp) * 4 + v);
   }
 
   // sweep 1: store 4, store 36
@@ -330,7 +331,7 @@ struct Table {
   u64 words[13];
 };
 
-extern "C" __global__ void __launch_bounds__(256, 2)
+extern "C" __global__ void __launch_bounds__(512, 1)
 stitch_11d2132ac418(const __grid_constant__ Table table) {
   extern __shared__ __align__(16) unsigned char shared[];
   const auto none = await_predecessor();
@@ -344,7 +345,7 @@ stitch_11d2132ac418(const __grid_constant__ Table table) {
   grid_barrier(counters + 0, gridDim.x);
   {
     const int tile = static_cast<int>(blockIdx.x);
-    if (tile < 48) {
+    if (tile < 24) {
       const u64* const row = table.words + 9;
       group_1_0(reinterpret_cast<f32*>(row[0] + none), reinterpret_cast<f32*>(row[1] + none), reinterpret_cast<f32*>(row[2] + none), reinterpret_cast<f32*>(row[3] + none), tile, shared);
     }
