@@ -218,6 +218,15 @@ void find_wait(const std::vector<MachineInstruction>& code, MachineCodeFeatures&
   }
 }
 
+/// Iterations of a loop before the one in which every wait is for what the loop has asked for.
+int turns_ahead(const std::vector<MachineInstruction>& code, const Range& range) {
+  int most = 0;
+  for (int i = range.first; i <= range.last; ++i) {
+    if (code[i].waits_on < scoreboards) most = std::max(most, code[i].waits_for_all_but);
+  }
+  return 1 + most;
+}
+
 void measure_hot(const std::vector<MachineInstruction>& code, const Range& range, bool loop,
                  const CodeLatencies& latencies, MachineCodeFeatures& features) {
   features.loop.loop = loop;
@@ -235,15 +244,14 @@ void measure_hot(const std::vector<MachineInstruction>& code, const Range& range
     features.loop.stall_cycles += std::max(1, one.stall);
   }
   Issue issue(latencies);
+  // What an iteration leaves on its way is waited for in the next, of S stages of copies in the one S - 1 behind: the
+  // first in which all that is waited for was asked for by the loop itself counts.
+  for (int turn = loop ? turns_ahead(code, range) : 0; turn > 0; --turn) issue.run(code, range);
+  const double before = issue.now();
+  const int waits_before = issue.load_waits();
   issue.run(code, range);
-  features.loop.cycles = issue.now();
-  features.loop.load_waits = issue.load_waits();
-  if (loop) {
-    // What a first iteration leaves on its way is waited for in the next: that one counts.
-    issue.run(code, range);
-    features.loop.cycles = issue.now() - features.loop.cycles;
-    features.loop.load_waits = issue.load_waits() - features.loop.load_waits;
-  }
+  features.loop.cycles = issue.now() - before;
+  features.loop.load_waits = issue.load_waits() - waits_before;
   features.loads_before_wait = issue.most_loads();
   features.bytes_before_wait = issue.most_bytes();
 }

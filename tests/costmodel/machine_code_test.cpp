@@ -191,19 +191,22 @@ TEST(MachineCode, ABranchIntoTheMiddleIsRefused) {
   EXPECT_THAT(code.error().message, HasSubstr("EXIT at 0x10 goes to 0x8, where no instruction begins"));
 }
 
+/// Appends an instruction of one cycle.
+void add_instruction(std::vector<MachineInstruction>& code, std::string_view name, int width, int sets) {
+  MachineInstruction one;
+  one.address = std::ssize(code) * 16;
+  one.name = name;
+  one.pipe = pipe_of(name);
+  one.width = width;
+  one.sets_result = sets;
+  one.stall = 1;
+  code.push_back(one);
+}
+
 TEST(MachineCode, CopiesToSharedMemoryAreWaitedForByGroup) {
   // Two copies of 16 bytes a group, two groups; DEPBAR.LE SB0, 1 waits for the first and leaves the second under way.
   std::vector<MachineInstruction> code;
-  const auto add = [&](std::string_view name, int width, int sets) {
-    MachineInstruction one;
-    one.address = std::ssize(code) * 16;
-    one.name = name;
-    one.pipe = pipe_of(name);
-    one.width = width;
-    one.sets_result = sets;
-    one.stall = 1;
-    code.push_back(one);
-  };
+  const auto add = [&](std::string_view name, int width, int sets) { add_instruction(code, name, width, sets); };
   for (int group = 0; group < 2; ++group) {
     for (int copy = 0; copy < 2; ++copy) add("LDGSTS", 16, no_scoreboard);
     add("LDGDEPBAR", 4, 0);
@@ -225,6 +228,31 @@ TEST(MachineCode, CopiesToSharedMemoryAreWaitedForByGroup) {
   ASSERT_TRUE(whole);
   EXPECT_EQ(whole->cycles, 105 + 1 + 1 + 100 - 1 + 1) << "all of both groups";
   EXPECT_EQ(whole->bytes_before_wait, 64);
+}
+
+TEST(MachineCode, ALoopOfStagesHasThoseOfSeveralTurnsOnTheirWay) {
+  // A turn asks for two copies of 16 bytes and waits for those of `stages` - 1 turns ago.
+  for (const int stages : {2, 3, 4}) {
+    std::vector<MachineInstruction> code;
+    for (int copy = 0; copy < 2; ++copy) add_instruction(code, "LDGSTS", 16, no_scoreboard);
+    add_instruction(code, "LDGDEPBAR", 4, 0);
+    add_instruction(code, "DEPBAR", 4, no_scoreboard);
+    code.back().waits_on = 0;
+    code.back().waits_for_all_but = stages - 1;
+    add_instruction(code, "FADD", 4, no_scoreboard);
+    add_instruction(code, "BRA", 4, no_scoreboard);
+    code.back().predicated = true;
+    code.back().target = 0;
+    add_instruction(code, "EXIT", 4, no_scoreboard);
+    const auto features = code_features(code, {100, 30, 20});
+    ASSERT_TRUE(features);
+    EXPECT_TRUE(features->loop.loop);
+    EXPECT_EQ(features->loads_before_wait, 2 * stages);
+    EXPECT_EQ(features->bytes_before_wait, 32 * stages);
+    EXPECT_EQ(features->loop.load_waits, 1) << "what the turn waits for was asked for before";
+    // Of 100 cycles of latency those are waited for that the turns between did not take.
+    EXPECT_LE(features->loop.cycles, 100 / (stages - 1) + 6);
+  }
 }
 
 TEST(Pipe, OperationsGoWhereTheyAreExecuted) {
