@@ -551,6 +551,32 @@ def test_types(dtype):
     close(stitch.jax.jit(function, **OURS)(x), function(x))
 
 
+@pytest.mark.parametrize("values", [1, 40, 1 << 20], ids=["equal", "duplicates", "distinct"])
+def test_unique_is_ours(values):
+    def distinct(x):
+        options = {"size": 64, "fill_value": -1, "return_index": True, "return_inverse": True, "return_counts": True}
+        return jnp.unique(x, **options)
+
+    x = jnp.asarray(numpy.random.default_rng(9).integers(0, values, 1024), "int32")
+    for ours, theirs in zip(stitch.jax.jit(distinct, **OURS)(x), distinct(x), strict=True):
+        numpy.testing.assert_array_equal(ours, theirs)
+
+
+def test_permutations_of_mixtures_of_experts_are_ours():
+    def route(logits):
+        """Of each token's best experts: weights, order by expert, the way back, tokens of each, where each begins."""
+        weights, experts = jax.lax.top_k(jax.nn.softmax(logits, -1), 2)
+        order = jnp.argsort(experts.reshape(-1))
+        counts = jnp.bincount(experts.reshape(-1), length=logits.shape[1])
+        return weights, order, jnp.argsort(order), counts, jnp.cumsum(counts) - counts
+
+    logits = jnp.asarray(numpy.random.default_rng(10).standard_normal((512, 16)), "float32")
+    ours, theirs = stitch.jax.jit(route, **OURS)(logits), route(logits)
+    close(ours[0], theirs[0])
+    for one, other in zip(ours[1:], theirs[1:], strict=True):
+        numpy.testing.assert_array_equal(one, other)
+
+
 def test_what_is_not_supported_xla_runs_and_says_so_once(caplog):
     def ordered(x):
         return jnp.sort(x, axis=-1) * 2
