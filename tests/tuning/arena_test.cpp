@@ -123,6 +123,15 @@ TEST(ArenaTest, TheBoundKnowsWhatFitsWhole) {
   EXPECT_EQ(most_alive(std::vector<ArenaBlock>{{512, 0, 5}}, lent), 512) << "it stays too long";
 }
 
+TEST(ArenaTest, TheBoundKnowsThatSmallMemoryHoldsSmallBlocksOnly) {
+  // Many results of 1,024 bytes, one of 4,096; what is alive are large blocks and two small ones.
+  std::vector<LentMemory> lent(10, {1024, 5});
+  lent.push_back({4096, 5});
+  const std::vector<ArenaBlock> blocks = {{4096, 0, 1}, {4096, 0, 1}, {4096, 0, 1}, {512, 0, 1}, {512, 0, 1}};
+  EXPECT_EQ(most_alive(blocks, lent), 8192);
+  EXPECT_EQ(lay_out(blocks, lent).bytes, 8192);
+}
+
 TEST(ArenaTest, WhatNobodyUsesAtABlocksEndNeedsNoRoom) {
   const std::vector<LentMemory> lent = {{512, 1, 212}};  // 300 bytes
   EXPECT_EQ(lay_out(std::vector<ArenaBlock>{{512, 0, 0, 212}}, lent).bytes, 0);

@@ -168,26 +168,35 @@ std::int64_t most_that_fits(const std::vector<std::int64_t>& sizes, std::int64_t
   return sums.back();
 }
 
-/// No more bytes than these of what is in use at a step lie in lent memory: of each, what fits there whole.
+/// No more bytes than these of what is in use at a step lie in lent memory. Each of it holds no more than what fits
+/// there whole; and of any number of the smallest, all together hold no more than what fits into one of them: large
+/// blocks leave them empty, however many there are.
 std::int64_t most_lent(std::span<const ArenaBlock> blocks, std::span<const LentMemory> lent, int step) {
   std::vector<const ArenaBlock*> used;
   for (const ArenaBlock& block : blocks) {
     if (block.first <= step && step <= block.last) used.push_back(&block);
   }
+  const auto there = [&](int l) { return lent[l].bytes - lent[l].slack; };
   std::vector<bool> fits_somewhere(used.size(), false);
-  std::int64_t room = 0, fitting = 0;
-  std::vector<std::int64_t> sizes;
-  for (const LentMemory& memory : lent) {
+  std::int64_t fitting = 0;
+  std::vector<std::int64_t> sizes, room, fit_smaller;  // by lent memory, smallest first
+  for (const int l : ordered(lent.size(), there)) {
     sizes.clear();
+    fit_smaller.push_back(fitting);
     for (std::size_t u = 0; u < used.size(); ++u) {
-      if (used[u]->last >= memory.until || used[u]->bytes - used[u]->slack > memory.bytes - memory.slack) continue;
+      if (used[u]->last >= lent[l].until || used[u]->bytes - used[u]->slack > there(l)) continue;
       sizes.push_back(used[u]->bytes);
       if (!fits_somewhere[u]) fitting += used[u]->bytes;
       fits_somewhere[u] = true;
     }
-    room += most_that_fits(sizes, memory.bytes);
+    room.push_back(most_that_fits(sizes, lent[l].bytes));
   }
-  return std::min(room, fitting);
+  std::int64_t most = fitting, larger = 0;
+  for (std::size_t l = lent.size(); l-- > 0;) {
+    larger += room[l];
+    most = std::min(most, fit_smaller[l] + larger);
+  }
+  return most;
 }
 
 /// The order with the block that ends highest in the arena at its front.
