@@ -34,6 +34,11 @@ std::string computed_members(const kernel::ComputedOperand& computed);
 /// The registers that hold a tile on its way, of each side that is computed: `left_held`, `right_held`.
 void print_held_tiles(Writer& out, const kernel::ContractionProblem& problem, int threads);
 
+/// Prints `first_k` and `turns`, where a condition says what a block walks of its depth (kernel/contraction/
+/// shown_depth.h): of blocks that share it each walks its part of that.
+void print_walked_depth(Writer& out, const kernel::ContractionProblem& problem,
+                        const kernel::ContractionSchedule& schedule);
+
 /// Asks for a tile (`load`), and stores what came to `place` (`store`); both: one after the other.
 struct StagedCopy {
   bool left = true, load = true, store = true;

@@ -15,6 +15,7 @@
 #include "codegen/spelling.h"
 #include "codegen/writer.h"
 #include "kernel/contraction/contraction_shape.h"
+#include "kernel/contraction/shown_depth.h"
 #include "kernel/pipeline/pipelining.h"
 
 namespace stitch::codegen {
@@ -165,6 +166,7 @@ class ContractionPrinter {
     } else if (!summed()) {
       out_.line("const Right right = {{in{} + Right::of_batch(batch)}};", problem_.right.parameter);
     }
+    if (walks_some()) print_walked_depth(out_, problem_, schedule_);
     out_.line("Cores cores;");
     if (shape_.depth_tiles > 0) print_held_tiles(out_, problem_, shape_.threads);
     out_.blank();
@@ -189,6 +191,7 @@ class ContractionPrinter {
     }
     print_tile_place(out_, problem_, schedule_, "tile");
     print_warp_place();
+    if (walks_some()) return;
     out_.line("const int first_k = {};",
               schedule_.split > 1 ? fmt::format("part * {}", shape_.depth_tiles * schedule_.block_depth) : "0");
   }
@@ -211,7 +214,8 @@ class ContractionPrinter {
         [&](const TileStatement& s) {
           out_.line("cores.multiply(left_part[{}], right_part[{}]);", text_of(nest, s.reads[0].stage),
                     text_of(nest, s.reads[1].stage));
-        });
+        },
+        walks_some() ? "turns" : "");
   }
 
   /// Where a stage of an operand's tiles begins.
@@ -249,6 +253,8 @@ class ContractionPrinter {
     print_results(out_, problem_, schedule_, epilogues_, "cores", "block_column + warp_column");
   }
 
+  /// Of the depth, what data say (kernel/contraction/shown_depth.h).
+  [[nodiscard]] bool walks_some() const { return shape_.depth_tiles > 0 && kernel::shown_side(problem_) != nullptr; }
   [[nodiscard]] bool combines_rows() const { return !problem_.row_reductions.empty(); }
   void for_each_function(const std::function<void(const ContractionEpilogue&)>& visit) const {
     for (const ContractionEpilogues& part : epilogues_) {

@@ -42,13 +42,20 @@ struct StatementWriter {
   [[nodiscard]] std::string end(std::int64_t extent) const {
     return turns.empty() || extent != nest.loops[0].extent ? std::to_string(extent) : std::string(turns);
   }
+  /// The same of a guard: what is counted over all turns and what is in each of them has so much for every turn.
+  [[nodiscard]] std::string end(const pipeline::TileGuard& guard) const {
+    const pipeline::TileLoop& outer = nest.loops[0];
+    const std::int64_t each = outer.extent > 1 && guard.bound % outer.extent == 0 ? guard.bound / outer.extent : 1;
+    if (turns.empty() || each == 1 || !nest.pool.depends_on(guard.index, outer.variable)) return end(guard.bound);
+    return fmt::format("{} * {}", turns, each);
+  }
 
   void print(const pipeline::TileStatement& s) const {
     const int depth = out.depth();
     for (const pipeline::TileGuard& guard : s.guards) {
       const bool below = guard.kind == pipeline::TileGuard::Kind::below;
       out.open("if ({} {} {})", text_of(nest, guard.index),
-               below ? "<" : "==", below ? end(guard.bound) : std::to_string(guard.bound));
+               below ? "<" : "==", below ? end(guard) : std::to_string(guard.bound));
     }
     switch (s.kind) {
       case Kind::loop: {

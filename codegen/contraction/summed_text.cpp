@@ -4,6 +4,7 @@
 
 #include "codegen/contraction/alike_operands.h"
 #include "kernel/contraction/contraction_shape.h"
+#include "kernel/contraction/shown_depth.h"
 
 namespace stitch::codegen {
 namespace {
@@ -38,7 +39,9 @@ std::vector<std::int64_t> first_depths(const ContractionProblem& problem, const 
 bool has_whole_depth(const ContractionProblem& problem, const ContractionSchedule& s) {
   const bool whole_terms = std::ranges::all_of(
       problem.terms, [&](const ContractionTerm& term) { return term.contracted % s.block_depth == 0; });
-  return whole_terms && kernel::shape_of(problem, s).depth_tiles * s.split * s.block_depth == problem.contracted;
+  // Where data say what is walked, the first tiles may be such as are behind it all.
+  return whole_terms && kernel::shown_side(problem) == nullptr &&
+         kernel::shape_of(problem, s).depth_tiles * s.split * s.block_depth == problem.contracted;
 }
 
 void print_operand_of_terms(Writer& out, const ContractionProblem& problem, bool left, const TileText& tile) {

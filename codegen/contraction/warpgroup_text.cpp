@@ -4,6 +4,7 @@
 #include "codegen/contraction/contraction_text.h"
 #include "codegen/spelling.h"
 #include "kernel/contraction/contraction_shape.h"
+#include "kernel/contraction/shown_depth.h"
 
 namespace stitch::codegen {
 namespace {
@@ -91,17 +92,18 @@ void print_warpgroup_place(Writer& out, const ContractionSchedule& schedule) {
 void print_warpgroup_loop(Writer& out, const ContractionProblem& problem, const ContractionSchedule& schedule) {
   const ContractionShape shape = kernel::shape_of(problem, schedule);
   const int ahead = schedule.stages - 2;  // tiles that are on their way when one is waited for
+  const std::string turns = kernel::shown_side(problem) != nullptr ? "turns" : std::to_string(shape.depth_tiles);
   out.line("unsigned char* const right_tiles = shared + {} * LeftTile::bytes;", schedule.stages);
   for (int tile = 0; tile < ahead; ++tile) {
     print_copies(out, problem, schedule, shape.threads, std::to_string(tile));
     out.line("commit_copies();");
   }
   out.line("#pragma unroll 1");
-  out.open("for (int k = 0; k < {}; ++k)", shape.depth_tiles);
+  out.open("for (int k = 0; k < {}; ++k)", turns);
   out.line("wait_for_groups<{}>();", ahead - 1);
   out.line("share_with_wgmma();");
   out.line("__syncthreads();");
-  out.open("if (k + {} < {})", ahead, shape.depth_tiles);
+  out.open("if (k + {} < {})", ahead, turns);
   const std::string next = fmt::format("(k + {})", ahead);
   print_copies(out, problem, schedule, shape.threads, next, true, false);
   out.close();
@@ -111,7 +113,7 @@ void print_warpgroup_loop(Writer& out, const ContractionProblem& problem, const 
       "warp_column);",
       schedule.stages);
   if (!problem.computed.empty()) {  // what was asked for has come while tiles were multiplied
-    out.open("if (k + {} < {})", ahead, shape.depth_tiles);
+    out.open("if (k + {} < {})", ahead, turns);
     print_copies(out, problem, schedule, shape.threads, next, false, true);
     out.close();
   }

@@ -159,6 +159,46 @@ struct HeldTile {
   }
 };
 
+// ---- what a block walks of its depth
+
+struct DepthTiles {
+  int first, count;
+};
+
+// Tiles of depth from the first to the last one in which an operand `shows` anything but zero in a block's rows. That
+// is the same for `same_rows` rows and `same_depth` of depth. `shared`: 8 bytes, which nobody uses meanwhile.
+template <int threads, int block_rows, int block_depth, int same_rows, int same_depth, class Operand>
+__device__ __forceinline__ DepthTiles shown_tiles(const Operand& operand, int first_row, unsigned char* shared) {
+  int* const bounds = reinterpret_cast<int*>(shared);
+  if (threadIdx.x == 0) {
+    bounds[0] = operand.depth;
+    bounds[1] = 0;
+  }
+  __syncthreads();
+  const int last_row = minimum(first_row + block_rows, operand.rows) - 1;
+  const int first = first_row / same_rows, rows = last_row / same_rows - first + 1;
+  constexpr int depths = (Operand::depth + same_depth - 1) / same_depth;
+  int low = operand.depth, high = 0;
+  for (int i = static_cast<int>(threadIdx.x); i < rows * depths; i += threads) {
+    const int row = maximum(first_row, (first + i % rows) * same_rows), k = i / rows * same_depth;
+    if (!operand.shows(row, k)) continue;
+    low = minimum(low, k);
+    high = maximum(high, minimum(k + same_depth, operand.depth));
+  }
+  low = reduce_lanes<Min, 1, 2, 4, 8, 16>(low);
+  high = reduce_lanes<Max, 1, 2, 4, 8, 16>(high);
+  if (threadIdx.x % 32 == 0) {
+    atomicMin(bounds, low);
+    atomicMax(bounds + 1, high);
+  }
+  __syncthreads();
+  low = bounds[0];
+  high = bounds[1];
+  __syncthreads();  // tiles come to where the bounds are
+  const int tile = low / block_depth;
+  return {high > low ? tile : 0, high > low ? (high + block_depth - 1) / block_depth - tile : 0};
+}
+
 // ---- fragments of tensor cores
 
 // Four 8 × 16-byte matrices: lane l names a line of matrix l / 8, and gets word l % 4 of line l / 4 of each.

@@ -8,6 +8,7 @@
 #include "kernel/contraction/computed_operand.h"
 #include "kernel/contraction/contraction_shape.h"
 #include "kernel/contraction/row_reductions.h"
+#include "kernel/contraction/shown_depth.h"
 #include "kernel/contraction/tensor_box.h"
 #include "kernel/program/legality.h"
 
@@ -59,12 +60,13 @@ Engine engine_of(const ContractionProblem& problem, const ContractionSchedule& s
 }
 
 /// Bytes of device memory that are read for the operands. Blocks that run together walk `group` rows of tiles column by
-/// column; what they share they find in L2, and so do those behind them as far as L2 holds it.
+/// column; what they share they find in L2, and so do those behind them as far as L2 holds it. Of the depth a block
+/// reads a share.
 double operand_reads(const ContractionProblem& problem, const ContractionSchedule& s, const ContractionShape& shape,
-                     double together, double kept) {
+                     double together, double kept, double walked) {
   const auto bytes_of = [&](bool left, int block, std::int64_t all) {
     const ContractionOperand& operand = left ? problem.left : problem.right;
-    return static_cast<double>(block) * problem.contracted * read_bytes(problem, left) *
+    return static_cast<double>(block) * problem.contracted * walked * read_bytes(problem, left) *
            different_share(problem, operand, all);
   };
   const double left_row = bytes_of(true, s.block_rows, problem.rows);
@@ -76,10 +78,19 @@ double operand_reads(const ContractionProblem& problem, const ContractionSchedul
   const double band_bytes = group * left_row, front_bytes = across * right_column;
   // Blocks of a front go through the depth side by side: of it L2 needs to hold little, of what is read again all.
   const double left_times = turns <= 1 || band_bytes + front_bytes <= kept ? 1 : turns;
-  const double right_times = bands <= 1 || columns * right_column + band_bytes <= kept ? 1 : bands;
+  const double once = 1 / walked;  // a band reads a share of it, but all of them everything
+  const double right_times =
+      bands <= 1 || once * columns * right_column + band_bytes <= kept ? once : std::max(once, bands);
   const double left = std::min<double>(problem.rows, rows * s.block_rows) / s.block_rows * left_row;
   const double right = std::min<double>(problem.columns, columns * s.block_columns) / s.block_columns * right_column;
   return left * left_times * different_batches(problem.left) + right * right_times * different_batches(problem.right);
+}
+
+/// Of blocks that walk a share of the depth.
+ContractionShape walked_shape(const ContractionProblem& problem, const ContractionSchedule& s, double share) {
+  ContractionShape shape = kernel::shape_of(problem, s);
+  shape.depth_tiles = std::llround(std::ceil(static_cast<double>(shape.depth_tiles) * share));
+  return shape;
 }
 
 class Pricing {
@@ -91,7 +102,8 @@ class Pricing {
         d_(device),
         c_(constants),
         engine_(engine),
-        shape_(kernel::shape_of(problem, s)),
+        walked_(kernel::walked_share(problem, s)),
+        shape_(walked_shape(problem, s, walked_)),
         left_reads_(read_bytes(problem, true) / graph::byte_size(problem.left.dtype)),
         right_reads_(read_bytes(problem, false) / graph::byte_size(problem.right.dtype)),
         epilogue_reads_(epilogue_reads(problem)),
@@ -151,7 +163,7 @@ class Pricing {
 
   void count_traffic(double together, ContractionTime& time) {
     const double kept = c_.l2_kept * static_cast<double>(d_.l2_bytes);
-    const double reads = operand_reads(p_, s_, shape_, together, kept);
+    const double reads = operand_reads(p_, s_, shape_, together, kept, walked_);
     double others = epilogue_reads_;
     for (const kernel::ComputedOperand& computed : p_.computed) others += static_cast<double>(computed.small_bytes);
     const double results = result_bytes(p_);
@@ -338,6 +350,7 @@ class Pricing {
   const DeviceSpec& d_;
   const AnalyticalConstants& c_;
   const Engine engine_;
+  const double walked_;  ///< of the depth, by each block
   const ContractionShape shape_;
   const double left_reads_, right_reads_;  ///< bytes that one of an operand's tile takes: of a computed one others
   const double epilogue_reads_;

@@ -4,6 +4,7 @@
 
 #include "graph/subgraph.h"
 #include "kernel/contraction/contraction_sides.h"
+#include "kernel/contraction/shown_depth.h"
 #include "kernel/structure/items.h"
 #include "kernel/structure/kernel_graph.h"
 
@@ -61,7 +62,8 @@ Status describe(const ContractionProblem& problem, ComputedOperand& computed) {
   STITCH_ASSIGN(const ComputedElement made, computed_element(problem, computed));
   const ScalarProgram& program = made.program;
   const Graph& graph = *problem.computing;
-  const int along = copied_axis(computed.left ? problem.left : problem.right);
+  const ContractionOperand& operand = computed.left ? problem.left : problem.right;
+  const int along = copied_axis(operand), run = widest_access(operand) / graph::byte_size(operand.dtype);
   const std::vector<bool> used = needed_by(program, made.element);
   for (ItemId id = 0; id <= made.element; ++id) {
     const Item& item = program.at(id);
@@ -72,7 +74,7 @@ Status describe(const ContractionProblem& problem, ComputedOperand& computed) {
     }
     if (std::ranges::count(computed.reads, item.buffer.number) == 0) computed.reads.push_back(item.buffer.number);
     const int bytes = graph::byte_size(item.dtype);
-    ComputedOperand::Loads& loads = item.axes.contains(along) ? computed.each : computed.together;
+    ComputedOperand::Loads& loads = differs_in_run(program, id, along, run) ? computed.each : computed.together;
     ++loads.count;
     loads.bytes += bytes;
     loads.narrow += bytes < 4 ? 1 : 0;
@@ -86,6 +88,7 @@ Status describe(const ContractionProblem& problem, ComputedOperand& computed) {
     }
   }
   std::ranges::sort(computed.reads);
+  computed.condition = condition_of(program, made.element, operand);
   return {};
 }
 
@@ -168,7 +171,9 @@ Result<ComputedElement> computed_element(const ContractionProblem& problem, cons
     const bool fits = item.kind == Item::Kind::literal || item.kind == Item::Kind::index ||
                       item.kind == Item::Kind::in_range || item.kind == Item::Kind::compute ||
                       (loads && item.buffer.kind == Buffer::Kind::input && item.guard < 0);
-    if (!fits || (item.index >= 0 && !program.items_of(item.index).empty()))
+    // Elements that are copied together are looked up together.
+    const bool looked_up = item.index >= 0 && !program.items_of(item.index).empty();
+    if (!fits || (looked_up && (!loads || program.looked_up_axes(item.index).contains(copied_axis(operand)))))
       return uncomputable("an operand that is more than element-wise (item {})", id);
   }
   return made;
@@ -180,6 +185,14 @@ const ComputedOperand* computed_side(const ContractionProblem& problem, bool lef
 }
 
 int copied_axis(const ContractionOperand& operand) { return contiguity(operand) == Contiguity::free ? 1 : 2; }
+
+bool differs_in_run(const ScalarProgram& program, ItemId load, int axis, int run) {
+  const Item& item = program.at(load);
+  if (!item.axes.contains(axis)) return false;
+  if (program.looked_up_axes(item.index).contains(axis)) return true;
+  const IndexPool::Run found = program.pool().run(item.index, program.axes().variables[axis], run);
+  return !found.regular || found.step != 0;
+}
 
 int held_registers(const ComputedOperand& computed, int elements) {
   return (computed.each.bytes * elements + computed.together.bytes + 3) / 4;

@@ -36,13 +36,15 @@ struct ComputedElement {
   ScalarProgram program;
   ItemId element = -1;
 };
-/// Error: unsupported (items that are more than element-wise, or looked up).
+/// Error: unsupported (items that are more than element-wise, or looked up one by one where they are copied together).
 Result<ComputedElement> computed_element(const ContractionProblem& problem, const ComputedOperand& computed);
 
 /// The computed operand of the left or right side; null: it is in memory.
 const ComputedOperand* computed_side(const ContractionProblem& problem, bool left);
 /// The axis of a ComputedElement along which the operand's elements are copied together.
 int copied_axis(const ContractionOperand& operand);
+/// Whether elements of a run that are copied together differ in what a load brings.
+bool differs_in_run(const ScalarProgram& program, ItemId load, int axis, int run);
 /// Registers of 4 bytes in which a thread holds what `elements` that are copied together are made of.
 int held_registers(const ComputedOperand& computed, int elements);
 

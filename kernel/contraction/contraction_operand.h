@@ -64,6 +64,13 @@ struct ComputedOperand {
   int tensor_bytes = 0;          ///< of those for each element, what no other row and depth is made of
   std::int64_t small_bytes = 0;  ///< of all elements: what is read besides, vectors and the like
   double instructions = 0;       ///< of an element, besides loads
+  /// Of elements that are zero wherever a condition says so (shown_depth.h): for how many rows and how much of depth it
+  /// is the same. 0: there is none, or asking it would take as much as the elements do.
+  struct Condition {
+    std::int64_t rows = 0, depth = 0;
+    bool operator==(const Condition&) const = default;
+  };
+  Condition condition;
 
   bool operator==(const ComputedOperand&) const = default;
 };

@@ -56,6 +56,23 @@ Result<ContractionOperand> operand_of_dot(const Graph& graph, NodeId root, int n
   return operand;
 }
 
+/// Orders in which what two operands contract can be joined: as the dot says, as it lies in either.
+std::vector<std::pair<Dims, Dims>> contracting_orders(const graph::DotAttributes& a) {
+  std::vector<std::pair<Dims, Dims>> orders = {{a.lhs_contracting, a.rhs_contracting}};
+  for (const bool by_left : {true, false}) {
+    std::vector<std::pair<std::int64_t, std::int64_t>> pairs;
+    for (std::size_t i = 0; i < a.lhs_contracting.size(); ++i)
+      pairs.emplace_back(a.lhs_contracting[i], a.rhs_contracting[i]);
+    std::ranges::sort(pairs, {}, [&](const auto& pair) { return by_left ? pair.first : pair.second; });
+    auto& [left, right] = orders.emplace_back();
+    for (const auto& [of_left, of_right] : pairs) {
+      left.push_back(of_left);
+      right.push_back(of_right);
+    }
+  }
+  return orders;
+}
+
 Result<ContractionSides> sides_of_dot(const Graph& graph, NodeId id) {
   const Node& root = graph.node(id);
   const auto& a = root.as<graph::DotAttributes>();
@@ -65,8 +82,18 @@ Result<ContractionSides> sides_of_dot(const Graph& graph, NodeId id) {
   sides.contracted = graph::product_of(left, a.lhs_contracting);
   sides.rows = graph::product_of(left, graph::free_dimensions(left.size(), a.lhs_batch, a.lhs_contracting));
   sides.columns = graph::product_of(right, graph::free_dimensions(right.size(), a.rhs_batch, a.rhs_contracting));
-  STITCH_ASSIGN(sides.left, operand_of_dot(graph, id, 0, a.lhs_batch, a.lhs_contracting));
-  STITCH_ASSIGN(sides.right, operand_of_dot(graph, id, 1, a.rhs_batch, a.rhs_contracting));
+  // The dot's own order first: another one only where more is copied at once, or follows one another.
+  int best = 0;
+  for (const auto& [left_order, right_order] : contracting_orders(a)) {
+    STITCH_ASSIGN(ContractionOperand of_left, operand_of_dot(graph, id, 0, a.lhs_batch, left_order));
+    STITCH_ASSIGN(ContractionOperand of_right, operand_of_dot(graph, id, 1, a.rhs_batch, right_order));
+    const int width = widest_access(of_left) + widest_access(of_right);
+    const int found = 4 * width + (runs(of_left.contracted) ? 1 : 0) + (runs(of_right.contracted) ? 1 : 0);
+    if (found <= best) continue;
+    best = found;
+    sides.left = std::move(of_left);
+    sides.right = std::move(of_right);
+  }
   sides.sums = StridedView::of(graph, {id, 0});
   return sides;
 }

@@ -20,6 +20,12 @@ using graph::Value;
 /// Of an operand's elements, of how many there is one of what its maker writes in its place.
 constexpr std::int64_t small_share = 16;
 
+/// Elements are where the operator says, all of one tensor: a product's kernel reads them there.
+bool is_copied(graph::Op op) {
+  using enum graph::Op;
+  return op == reshape || op == transpose || op == broadcast || op == slice || op == reverse || op == gather;
+}
+
 class OperandGrouping {
  public:
   OperandGrouping(const Graph& graph, std::span<const RegionPiece> pieces, const std::function<Value(Value)>& memory_of,
@@ -116,14 +122,16 @@ class OperandGrouping {
       if (!seen.insert(value).second) continue;
       const Node& node = graph_.node(value.node);
       const bool written = value != operand && std::ranges::count(maker.writes, value) > 0;
-      const bool is_statistic = combined[value.node] && graph_.type(value).elements() <= small;
+      const graph::OpCategory category = graph::info(node.op).category;
+      const bool fits = category == graph::OpCategory::elementwise || category == graph::OpCategory::layout ||
+                        (category == graph::OpCategory::source && node.op != graph::Op::parameter);
+      // What rows are combined to, or what says whose they are (sums of groups' sizes).
+      const bool is_simple = fits && (category != graph::OpCategory::layout || is_copied(node.op));
+      const bool is_statistic = (combined[value.node] || !is_simple) && graph_.type(value).elements() <= small;
       if (std::ranges::count(maker.reads, value) > 0 || written || is_statistic) {
         sources.push_back(value);
         continue;
       }
-      const graph::OpCategory category = graph::info(node.op).category;
-      const bool fits = category == graph::OpCategory::elementwise || category == graph::OpCategory::layout ||
-                        (category == graph::OpCategory::source && node.op != graph::Op::parameter);
       if (!fits) return false;
       open.insert(open.end(), node.operands.begin(), node.operands.end());
     }
