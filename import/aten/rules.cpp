@@ -9,6 +9,7 @@ using enum graph::Comparison;
 
 // In the order of their names. What is not here, PyTorch's random numbers among it, is PyTorch's.
 constexpr Rule rows[] = {
+    {"aten._grouped_mm.default", grouped_matmul},
     {"aten._log_softmax.default", log_softmax},
     {"aten._scaled_dot_product_flash_attention_for_cpu.default", attention},
     {"aten._scaled_dot_product_flash_attention_for_cpu_backward.default", attention_backward},

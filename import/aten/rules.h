@@ -161,6 +161,7 @@ Values average_pool_backward_rule(Call& c) {
 // operators/product.cpp
 Values matmul(Call& c);
 Values batched_matmul(Call& c);
+Values grouped_matmul(Call& c);
 Values matrix_vector(Call& c);
 Values inner_product(Call& c);
 Values add_matmul(Call& c);

@@ -97,6 +97,7 @@ constexpr Rule rows[] = {
     {"topk", lower_top_k, Op::sort, 1, 1, Shapes::array_operands},
     // contractions
     {"dot", lower_dot, Op::dot, 2, -1},
+    {"ragged-dot", lower_ragged_dot, Op::dot, 3, 3},
     {"convolution", lower_convolution, Op::convolution, 2, 2},
     // structure: nothing is computed
     {"tuple", lower_tuple, Op::opaque, 0, -1, any},

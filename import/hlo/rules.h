@@ -71,6 +71,7 @@ Result<Values> top_of_lines(const Site& site, std::int64_t count, bool largest);
 
 // contractions.cpp
 Result<Values> lower_dot(const Site& site);
+Result<Values> lower_ragged_dot(const Site& site);
 Result<Values> lower_convolution(const Site& site);
 
 // structure.cpp

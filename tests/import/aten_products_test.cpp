@@ -69,6 +69,52 @@ TEST(AtenProducts, FactorsAndWhatIsAddedAreThoseOfTheArguments) {
   }
 }
 
+/// Groups of rows, of columns and of what is contracted; the second one is empty, and the last rows are nobody's.
+TEST(AtenProducts, GroupsHaveMatricesOfTheirOwn) {
+  const Doubles ends = {2, 2, 5};
+  Tensor offsets = Tensor::zeros({graph::DType::s32, {3}});
+  offsets.integers.assign(ends.begin(), ends.end());
+  const auto group_of = [&](int place) { return place < 2 ? 0 : place < 5 ? 2 : -1; };
+  const Tensor x = values(graph::DType::f32, {6, 4}, 1), w = values(graph::DType::f32, {3, 4, 2}, 2);
+  const auto rows = results_of(document({{"self", "f32[6,4]"}, {"mat2", "f32[3,4,2]"}, {"offs", "s32[3]"}},
+                                        "aten._grouped_mm.default", "\"bias\": null", R"("f32[6,2]")", 1),
+                               {x, w, offsets});
+  ASSERT_EQ(rows.size(), 1U);
+  for (int i = 0; i < 6; ++i) {
+    for (int j = 0; j < 2; ++j) {
+      double sum = 0;
+      for (int k = 0; k < 4 && group_of(i) >= 0; ++k)
+        sum += x.floats[i * 4 + k] * w.floats[(group_of(i) * 4 + k) * 2 + j];
+      EXPECT_NEAR(rows[0].floats[i * 2 + j], sum, 1e-6) << i << " " << j;
+    }
+  }
+  const Tensor y = values(graph::DType::f32, {4, 6}, 3), z = values(graph::DType::f32, {6, 2}, 4);
+  const auto sums = results_of(document({{"self", "f32[4,6]"}, {"mat2", "f32[6,2]"}, {"offs", "s32[3]"}},
+                                        "aten._grouped_mm.default", "\"bias\": null", R"("f32[3,4,2]")", 1),
+                               {y, z, offsets});
+  ASSERT_EQ(sums.size(), 1U);
+  for (int g = 0; g < 3; ++g) {
+    for (int i = 0; i < 8; ++i) {
+      double sum = 0;
+      for (int k = 0; k < 6; ++k) sum += group_of(k) == g ? y.floats[i / 2 * 6 + k] * z.floats[k * 2 + i % 2] : 0;
+      EXPECT_NEAR(sums[0].floats[g * 8 + i], sum, 1e-6) << g << " " << i;
+    }
+  }
+  const Tensor v = values(graph::DType::f32, {3, 2, 4}, 5);
+  const auto columns = results_of(document({{"self", "f32[3,2,4]"}, {"mat2", "f32[4,6]"}, {"offs", "s32[3]"}},
+                                           "aten._grouped_mm.default", "\"bias\": null", R"("f32[2,6]")", 1),
+                                  {v, y, offsets});
+  ASSERT_EQ(columns.size(), 1U);
+  for (int i = 0; i < 2; ++i) {
+    for (int j = 0; j < 6; ++j) {
+      double sum = 0;
+      for (int k = 0; k < 4 && group_of(j) >= 0; ++k)
+        sum += v.floats[(group_of(j) * 2 + i) * 4 + k] * y.floats[k * 6 + j];
+      EXPECT_NEAR(columns[0].floats[i * 6 + j], sum, 1e-6) << i << " " << j;
+    }
+  }
+}
+
 /// With beta 0 not even NaN passes, as PyTorch has it.
 TEST(AtenProducts, WhatHasTheFactorZeroIsNotLookedAt) {
   Tensor c = values(graph::DType::f32, {2}, 1);

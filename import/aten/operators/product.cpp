@@ -1,6 +1,7 @@
 // Matrix products. Sums of 16-bit products are f32, to which what is added is added before they are rounded, once.
 #include "import/aten/rules.h"
 #include "import/emit.h"
+#include "import/grouped_products.h"
 
 namespace stitch::import::aten {
 namespace {
@@ -37,6 +38,30 @@ Values added(Call& c, Value product) {
 
 Values matmul(Call& c) { return {matrix_product(c, c.tensor("self"), c.tensor("mat2"), 0)}; }
 Values batched_matmul(Call& c) { return {matrix_product(c, c.tensor("self"), c.tensor("mat2"), 1)}; }
+
+/// Of matrices that groups follow one another in (in rows, columns or what is contracted) and such as have one for each
+/// group. Rows and columns behind the last group are zero; PyTorch leaves them as they were.
+Values grouped_matmul(Call& c) {
+  Builder& b = c.b;
+  if (c.has("bias")) return c.unsupported("a bias");
+  const Value self = c.tensor("self"), other = c.tensor("mat2");
+  const bool rows = c.rank(self) == 2, columns = c.rank(other) == 2;
+  if (!rows && !columns) return {matrix_product(c, self, other, 1)};
+  if (!c.has("offs")) return c.unsupported("groups without offsets");
+  const Value ends = b.convert(c.tensor("offs"), DType::s32);
+  graph::DotAttributes a;
+  a.result = c.wide_dtype();
+  if (rows && columns) {
+    a.lhs_contracting = {2};
+    a.rhs_contracting = {0};
+    return {b.dot(for_groups(b, self, 1, ends), other, std::move(a))};
+  }
+  a.lhs_contracting = {0, 2};
+  a.rhs_contracting = {0, 1};
+  const Value left = rows ? for_groups(b, self, 0, ends) : self;
+  const Value right = rows ? other : for_groups(b, other, 1, ends);
+  return {b.dot(left, right, std::move(a))};
+}
 Values matrix_vector(Call& c) {
   return {c.b.reshape(matrix_product(c, c.tensor("self"), column(c, "vec"), 0), c.result().dims)};
 }
