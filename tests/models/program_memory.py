@@ -20,7 +20,6 @@ ABOVE = {
     "hlo/llama_decode": (1.008, "its largest values are a little larger than the one result that is not written yet"),
     "hlo/rwkv_block": (1.1, "two values at its peak are read by the fragment that writes the result"),
     "hlo/unet_block": (1.003, "keys and values of the second attention are made early, in one fragment with other values"),
-    "onnx/crnn_lstm": (1.598, "one fragment puts the weights of all four LSTMs in order before the first of them runs"),
     "onnx/dlrm": (1.001, "nothing at its peak is as small as its result"),
 }
 ROUNDING = 0.001

@@ -83,6 +83,26 @@ TEST(ProgramBuilderTest, ALibraryCallTakesItsEpilogueAlong) {
   }
 }
 
+// Weights of all layers stand on one level, which a cut packs into one fragment: where that is more memory than one
+// after the other takes, each is prepared when it is wanted. What is small stays together.
+TEST(ProgramBuilderTest, WhatIsPreparedForLaterIsPreparedLaterWhereMemoryIsShort) {
+  constexpr int layers = 4;
+  const auto steps_of = [&](std::int64_t rows) {
+    Builder builder;
+    Value x = builder.parameter(DType::f32, {rows, 256}, "x");
+    for (int layer = 0; layer < layers; ++layer) {
+      const Value weights = builder.unary(Op::exp, builder.parameter(DType::f32, {256, 256}));
+      const Value bias = builder.unary(Op::exp, builder.parameter(DType::f32, {256}));
+      x = builder.binary(Op::add, dot(builder, x, weights), builder.broadcast(bias, {rows, 256}, {1}));
+    }
+    const api::Program program = built(*builder.finish({x}));
+    EXPECT_LE(program.regions[0].arena_bytes, program.regions[0].eager_bytes) << rows;
+    return std::ranges::count(kinds(program.regions[0]), "fragment");
+  };
+  EXPECT_EQ(steps_of(4), layers + 1) << "one for each layer's weights, one for all biases";
+  EXPECT_EQ(steps_of(8192), 1) << "all weights are little beside what is computed with them";
+}
+
 TEST(ProgramBuilderTest, LoopsAndBranchesHaveRegions) {
   const api::Program program = built_file("tests/data/hlo/branches.hlo.txt");
   bool branches = false;

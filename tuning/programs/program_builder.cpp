@@ -69,10 +69,12 @@ graph::OwnCall own_calls(Tables& tables, const Graph& graph) {
 
 class RegionBuilder {
  public:
-  RegionBuilder(Tables& tables, const Graph& graph, std::string name, std::int64_t occurrences, bool carried)
+  /// `apart`: as of RegionPieces.
+  RegionBuilder(Tables& tables, const Graph& graph, std::string name, std::int64_t occurrences, bool carried,
+                std::int64_t apart = 0)
       : tables_(tables),
         pieces_(graph, carried, tables.options.whole_loop, tables.options.constraints, own_calls(tables, graph),
-                tables.options.quick_layouts),
+                tables.options.quick_layouts, apart),
         graph_(graph),
         occurrences_(occurrences),
         carried_(carried),
@@ -408,14 +410,42 @@ std::vector<api::ProgramPort> ports(const ProgramRegion& region, const std::vect
   return list;
 }
 
+/// What a region needs at once, results included.
+std::int64_t memory_needed_by(const ProgramRegion& region) {
+  std::int64_t bytes = region.arena_bytes;
+  for (const int value : region.results) bytes += region.values[value].type.bytes();
+  return bytes;
+}
+
+/// Where a program needs more memory than operators that run one at a time, tries it with large parts of fragments
+/// apart: a cut packs what is on one level, such as the weights of all layers, of which each is wanted at another time.
+/// Taken where it saves a twentieth, since each part is one more launch.
+Status put_parts_apart(Tables& tables, const Graph& graph) {
+  constexpr std::int64_t shares = 32;
+  constexpr double least_saving = 0.05;
+  const ProgramRegion& whole = tables.program.regions[0];
+  const std::int64_t needed = memory_needed_by(whole);
+  if (needed <= whole.eager_bytes) return {};
+  Tables other{tables.options, {}, {}, {}, tables.ours};
+  const std::int64_t apart = std::max<std::int64_t>(1, needed / shares);
+  const Result<int> outermost = RegionBuilder(other, graph, "", 1, false, apart).build();
+  if (!outermost) return outermost.error();
+  if (static_cast<double>(memory_needed_by(other.program.regions[0])) <=
+      (1 - least_saving) * static_cast<double>(needed))
+    tables.program = std::move(other.program);
+  return {};
+}
+
 }  // namespace
 
 Result<api::Program> build_program(const graph::Graph& graph, const ProgramOptions& options) {
   Tables tables{options, {}, {}, {}, {}};
   std::optional<Graph> tiled;
   if (options.own_product) tiled = graph::tile_columns_of_heads(graph, own_calls(tables, graph));
-  const Result<int> outermost = RegionBuilder(tables, tiled ? *tiled : graph, "", 1, false).build();
+  const Graph& outer = tiled ? *tiled : graph;
+  const Result<int> outermost = RegionBuilder(tables, outer, "", 1, false).build();
   if (!outermost) return outermost.error();
+  STITCH_TRY(put_parts_apart(tables, outer));
   api::Program& program = tables.program;
   program.parameters = ports(program.regions[0], program.regions[0].parameters);
   program.results = ports(program.regions[0], program.regions[0].results);

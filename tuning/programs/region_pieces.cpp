@@ -33,12 +33,14 @@ graph::CutGraph cut_region(const graph::Graph& graph, bool carried,
 
 RegionPieces::RegionPieces(const graph::Graph& graph, bool carried,
                            const std::function<bool(const graph::Graph&)>& whole_loop,
-                           const graph::Constraints& constraints, const graph::OwnCall& own, bool quick_layouts)
+                           const graph::Constraints& constraints, const graph::OwnCall& own, bool quick_layouts,
+                           std::int64_t apart)
     : graph_(graph), carried_(carried), cut_(cut_region(graph, carried, whole_loop, constraints, own, quick_layouts)) {
   for (const graph::FragmentSite& site : cut_.fragments) {
-    const bool computes = !site.nodes.empty();
-    pieces_.push_back({site.arguments, site.results, &site, computes ? site.nodes.front() : graph.size(),
-                       computes ? site.nodes.back() : graph.size()});
+    std::vector<graph::FragmentSite> parts;
+    if (apart > 0) parts = large_parts_of(site, apart);
+    for (graph::FragmentSite& part : parts) add_fragment(parts_.emplace_back(std::move(part)));
+    if (parts.empty()) add_fragment(site);
   }
   for (const graph::LibraryCall& call : cut_.calls) {
     pieces_.push_back({distinct(call.operands), call.results(), &call, call.root,
@@ -60,6 +62,33 @@ RegionPieces::RegionPieces(const graph::Graph& graph, bool carried,
   merge_sums(joined);
   merge_products(joined);
   merge_operands(own);
+}
+
+void RegionPieces::add_fragment(const graph::FragmentSite& site) {
+  const bool computes = !site.nodes.empty();
+  pieces_.push_back({site.arguments, site.results, &site, computes ? site.nodes.front() : graph_.size(),
+                     computes ? site.nodes.back() : graph_.size()});
+}
+
+std::vector<graph::FragmentSite> RegionPieces::large_parts_of(const graph::FragmentSite& site,
+                                                              std::int64_t least) const {
+  std::vector<graph::FragmentSite> large;
+  std::vector<Value> others;
+  for (graph::FragmentSite& part : parts_of(graph_, site)) {
+    std::int64_t bytes = 0;
+    for (const Value result : part.results) bytes += graph_.type(result).bytes();
+    if (bytes >= least) {
+      large.push_back(std::move(part));
+    } else {
+      others.insert(others.end(), part.results.begin(), part.results.end());
+    }
+  }
+  if (large.size() + (others.empty() ? 0 : 1) < 2) return {};
+  if (others.empty()) return large;
+  Result<graph::FragmentSite> rest = with_other_results(graph_, site, std::move(others));
+  if (!rest) return {};
+  large.push_back(*std::move(rest));
+  return large;
 }
 
 std::vector<RegionPiece> RegionPieces::parted(const std::set<const graph::FragmentSite*>& kept) {

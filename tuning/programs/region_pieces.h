@@ -19,10 +19,12 @@ namespace stitch::tuning {
 class RegionPieces {
  public:
   /// `carried`, `whole_loop` and `constraints`: see graph::CutOptions; `own`: see graph::LibraryOptions, asked as well
-  /// which products are one piece, and which have what stands behind them; `quick_layouts`: likewise. `graph` must
-  /// outlive it.
+  /// which products are one piece, and which have what stands behind them; `quick_layouts`: likewise. `apart`: the
+  /// parts of a fragment that no value connects are pieces of their own where each writes at least so many bytes, so
+  /// that each has a place in the order; 0: never. `graph` must outlive it.
   RegionPieces(const graph::Graph& graph, bool carried, const std::function<bool(const graph::Graph&)>& whole_loop,
-               const graph::Constraints& constraints = {}, const graph::OwnCall& own = {}, bool quick_layouts = false);
+               const graph::Constraints& constraints = {}, const graph::OwnCall& own = {}, bool quick_layouts = false,
+               std::int64_t apart = 0);
 
   [[nodiscard]] const graph::Graph& graph() const { return graph_; }
   [[nodiscard]] const std::vector<RegionPiece>& pieces() const { return pieces_; }
@@ -40,6 +42,11 @@ class RegionPieces {
   /// A call may read through the layout operators in another call's epilogue, whose result is what lies in memory: the
   /// call then reads that, and shows it as the operators in between say.
   void read_what_is_made(RegionPiece& piece, const graph::LibraryCall& call) const;
+
+  void add_fragment(const graph::FragmentSite& site);
+  /// The parts of a fragment that write at least so many bytes, and all others as one; nothing: the fragment is one.
+  [[nodiscard]] std::vector<graph::FragmentSite> large_parts_of(const graph::FragmentSite& site,
+                                                                std::int64_t least) const;
 
   /// Make pieces of groups of them.
   void merge_rows(const std::function<bool(const graph::Graph&)>& own);
