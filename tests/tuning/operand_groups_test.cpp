@@ -89,6 +89,19 @@ TEST(OperandGroups, LeaveWhatOthersRead) {
               testing::Contains(Not(HasSubstr(computed_name))));
 }
 
+/// But what repeats a smaller tensor (rows, for each group of a mixture of experts) each product may make for itself.
+TEST(OperandGroups, RepeatedRowsAreComputedByEachWhoReadsThem) {
+  Builder b;
+  const Dims dims = {3, made_rows, made_width};
+  const Value group = b.broadcast(b.parameter(DType::s32, {made_rows}), dims, {1});
+  const Value shown = b.compare(graph::Comparison::eq, group, b.iota(DType::s32, dims, 0));
+  const Value x = b.select(shown, b.broadcast(made_tensor(b), dims, {1, 2}), b.filled(DType::f32, dims, 0));
+  const Value rows = b.dot(x, b.parameter(DType::f32, {3, made_width, 32}), {{}, {}, {2, 0}, {1, 0}, DType::f32});
+  const Value matrices = b.dot(x, b.parameter(DType::f32, {made_rows, 40}), {{}, {}, {1}, {0}, DType::f32});
+  EXPECT_THAT(names_of(region_of(*b.finish({rows, matrices}))),
+              ElementsAre(HasSubstr(computed_name), HasSubstr(computed_name)));
+}
+
 /// A norm's kernel leaves what its rows are combined to, and the product makes the norm of it.
 TEST(OperandGroups, HaveStatisticsOfRows) {
   Builder b;

@@ -75,12 +75,16 @@ class OperandGrouping {
     if (writer == writers_.end() || writer->second == product || results_.contains(operand)) return std::nullopt;
     const std::size_t maker = writer->second;
     const Piece& before = now_[maker];
-    if (!makes(*before.piece) || readers_.at(operand).size() != 1 || in_place_(*before.piece)) return std::nullopt;
+    if (!makes(*before.piece) || in_place_(*before.piece)) return std::nullopt;
     if (std::ranges::count(before.writes, operand) != 1) return std::nullopt;
     OperandGroup group{maker, product, operand, {}, {}};
     std::vector<Value> sources;
     if (!find_sources(before, operand, sources)) return std::nullopt;
-    std::ranges::remove_copy(before.writes, std::back_inserter(group.writes), operand);
+    // Whoever else reads it may compute it as well, which pays where it is made of less; until then it is written.
+    const bool shared = readers_.at(operand).size() > 1;
+    if (shared && !repeats(operand, sources)) return std::nullopt;
+    group.writes = before.writes;
+    if (!shared) std::erase(group.writes, operand);
     for (const Value source : sources) {
       const bool known = std::ranges::count(before.reads, source) + std::ranges::count(before.writes, source) > 0;
       if (!known) group.writes.push_back(source);
@@ -101,6 +105,12 @@ class OperandGrouping {
       is_there = rest && wanted_(*rest, true);
     }
     return is_there ? std::optional(std::move(group)) : std::nullopt;
+  }
+
+  /// Whether a value has twice as many elements as anything that it is made of.
+  [[nodiscard]] bool repeats(Value operand, std::span<const Value> sources) const {
+    return std::ranges::all_of(
+        sources, [&](Value source) { return 2 * graph_.type(source).elements() <= graph_.type(operand).elements(); });
   }
 
   /// Whether a product's kernel computes one more of what it multiplies; what it adds to a result is no operand.
@@ -162,9 +172,9 @@ class OperandGrouping {
       for (const Value value : maker.reads) readers_[memory_of_(value)].erase(group.maker);
       maker.reads.clear();
     }
+    writers_.erase(group.operand);
     for (const Value value : group.writes) writers_.emplace(value, group.maker);
     for (const Value value : group.reads) readers_[memory_of_(value)].insert(group.product);
-    writers_.erase(group.operand);
     maker.writes = group.writes;
     product.reads = group.reads;
   }
