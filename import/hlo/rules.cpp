@@ -115,7 +115,6 @@ constexpr Rule rows[] = {
     {"conditional", lower_conditional, Op::conditional, 2, -1, any},
     // boundaries
     {"custom-call", lower_custom_call, Op::opaque, 0, -1, any, "a custom call"},
-    {"ragged-dot", lower_opaque, Op::opaque, 2, -1, any, "no kernels for ragged contractions"},
     {"fft", lower_opaque, Op::opaque, 1, 1, any, "left to an FFT library"},
     {"cholesky", lower_opaque, Op::opaque, 1, 1, any, solver},
     {"triangular-solve", lower_opaque, Op::opaque, 2, 2, any, solver},

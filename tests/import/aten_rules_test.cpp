@@ -135,7 +135,7 @@ TEST(AtenRules, LaterResultsHaveNumbers) {
 
 TEST(AtenRules, KnownOperatorsAreThoseOfTheTable) {
   EXPECT_TRUE(aten_operator_known("aten.add.Tensor"));
-  EXPECT_FALSE(aten_operator_known("aten._grouped_mm.default"));
+  EXPECT_FALSE(aten_operator_known("aten._scaled_grouped_mm.default"));
   EXPECT_FALSE(aten_operator_known("aten.add"));
   EXPECT_FALSE(aten_operator_known("zzz"));
 }
@@ -151,8 +151,8 @@ TEST(AtenRules, WhatIsWrongIsNamedWithItsPlace) {
     return document(node(op, arguments, results), R"({"value": "v"})");
   };
   const Bad bad[] = {
-      {one("aten._grouped_mm.default", "", R"("f32[4,4]")"), ErrorKind::unsupported,
-       "node 0 'v' (aten._grouped_mm.default), model.py:7: no rule for this operator"},
+      {one("aten._scaled_grouped_mm.default", "", R"("f32[4,4]")"), ErrorKind::unsupported,
+       "node 0 'v' (aten._scaled_grouped_mm.default), model.py:7: no rule for this operator"},
       {one("aten.neg.default", R"("self": {"value": "z"})", R"("f32[4,8]")"), ErrorKind::invalid_argument,
        "argument 'self': expected a value of an earlier node, found {\"value\":\"z\"}"},
       {one("aten.neg.default", "", R"("f32[4,8]")"), ErrorKind::invalid_argument,

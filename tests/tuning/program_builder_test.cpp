@@ -89,11 +89,11 @@ TEST(ProgramBuilderTest, WhatIsPreparedForLaterIsPreparedLaterWhereMemoryIsShort
   constexpr int layers = 4;
   const auto steps_of = [&](std::int64_t rows) {
     Builder builder;
-    Value x = builder.parameter(DType::f32, {rows, 256}, "x");
+    Value x = builder.parameter(DType::f32, {rows, 512}, "x");
     for (int layer = 0; layer < layers; ++layer) {
-      const Value weights = builder.unary(Op::exp, builder.parameter(DType::f32, {256, 256}));
-      const Value bias = builder.unary(Op::exp, builder.parameter(DType::f32, {256}));
-      x = builder.binary(Op::add, dot(builder, x, weights), builder.broadcast(bias, {rows, 256}, {1}));
+      const Value weights = builder.unary(Op::exp, builder.parameter(DType::f32, {512, 512}));
+      const Value bias = builder.unary(Op::exp, builder.parameter(DType::f32, {512}));
+      x = builder.binary(Op::add, dot(builder, x, weights), builder.broadcast(bias, {rows, 512}, {1}));
     }
     const api::Program program = built(*builder.finish({x}));
     EXPECT_LE(program.regions[0].arena_bytes, program.regions[0].eager_bytes) << rows;

@@ -421,13 +421,13 @@ std::int64_t memory_needed_by(const ProgramRegion& region) {
 /// apart: a cut packs what is on one level, such as the weights of all layers, of which each is wanted at another time.
 /// Taken where it saves a twentieth, since each part is one more launch.
 Status put_parts_apart(Tables& tables, const Graph& graph) {
-  constexpr std::int64_t shares = 32;
+  constexpr std::int64_t shares = 32, least_part = std::int64_t{1} << 20;
   constexpr double least_saving = 0.05;
   const ProgramRegion& whole = tables.program.regions[0];
   const std::int64_t needed = memory_needed_by(whole);
   if (needed <= whole.eager_bytes) return {};
   Tables other{tables.options, {}, {}, {}, tables.ours};
-  const std::int64_t apart = std::max<std::int64_t>(1, needed / shares);
+  const std::int64_t apart = std::max(least_part, needed / shares);
   const Result<int> outermost = RegionBuilder(other, graph, "", 1, false, apart).build();
   if (!outermost) return outermost.error();
   if (static_cast<double>(memory_needed_by(other.program.regions[0])) <=
