@@ -26,6 +26,12 @@ void AheadEmitter::begin(const Iterations& turns) {
   if (!ahead_.loads.empty()) begin_registers(turns);
   if (ahead_.staged.empty()) return;
   out_.line("// the next turns' loads, on their way to shared memory while this one's are used");
+  if (ahead_.bulk) {
+    constexpr int warp = 32;
+    out_.line("const BulkStages<{}, {}> copies(shared{});", ahead_.stages, scope_.group.threads / warp,
+              offset_text(scope_.frame.shared_held + ahead_.barriers_offset));
+    out_.line("copies.begin();");
+  }
   emit_ask();
   const TileNest nest = nest_of(turns);
   emit_before_use(nest, nest.body, turns);
@@ -63,7 +69,11 @@ void AheadEmitter::emit_before_use(const TileNest& nest, const std::vector<TileS
       out_.line("{}ask({}, {});", condition, loops_.turn_of_number(turns, text_of(nest, s.to.tile)),
                 text_of(nest, s.to.stage));
     } else if (s.kind == Kind::commit) {
-      out_.line("commit_copies();");
+      if (!ahead_.bulk) out_.line("commit_copies();");
+    } else if (s.kind == Kind::wait && ahead_.bulk) {
+      const std::string& turn = nest.loops[0].name;
+      out_.line("copies.await_bytes({0} % {1}, {0} / {1});", turn, ahead_.stages);
+      out_.line("copies.await_readers();");
     } else if (s.kind == Kind::wait) {
       out_.line("wait_for_groups<{}>();", s.pending);
     } else {
@@ -78,17 +88,41 @@ void AheadEmitter::emit_ask() {
   out_.open("const auto ask = [&](const int {}_loop, const int stage)", axes_.name(ahead_.axis));
   loops_.emit_value(ahead_.axis);
   for (const kernel::StagedLoad& load : ahead_.staged) shared_.declare_stage(load);
-  for (const kernel::StagedLoad& load : ahead_.staged) {
-    const int outside = out_.depth();
-    const kernel::AxisSet axes = scope_.program.at(load.item).axes;
-    if (is_outer()) loops_.open_inner_loops(axes);
-    loops_.open_register_loops(axes);
-    if (const std::string guard = axes_.range_guard(axes, false); !guard.empty()) out_.open("if ({})", guard);
-    loads_.emit_copy(load.item, shared_.staged_place(load.item));
-    out_.close(out_.depth() - outside);
+  if (ahead_.bulk) out_.open("if (copies.asks())");
+  for (const kernel::StagedLoad& load : ahead_.staged) emit_copies_of(load);
+  if (ahead_.bulk) {
+    out_.line("copies.all_asked(stage);");
+    out_.close();
   }
   out_.set_depth(depth);
   out_.line("}};");
+}
+
+/// The thread's copies of one load; of bulk copies those of its warp.
+void AheadEmitter::emit_copies_of(const kernel::StagedLoad& load) {
+  const int outside = out_.depth();
+  const kernel::AxisSet axes = scope_.program.at(load.item).axes;
+  if (is_outer()) loops_.open_inner_loops(axes);
+  if (shared_.brings_whole_rows(load.item)) {
+    const int along = scope_.group.mapping.vector_axis;
+    loops_.open_register_loops(axes - kernel::AxisSet::of(along));
+    out_.open();
+    out_.line("constexpr int {}_r = 0;", axes_.name(along));
+    out_.line("const auto {0} = {0}0;", axes_.name(along));
+  } else {
+    loops_.open_register_loops(axes);
+  }
+  if (const std::string guard = axes_.range_guard(axes, false); !guard.empty()) out_.open("if ({})", guard);
+  if (ahead_.bulk) {
+    loads_.emit_bulk_copy(load.item, shared_.staged_place(load.item), load.run);
+  } else {
+    loads_.emit_copy(load.item, shared_.staged_place(load.item));
+  }
+  out_.close(out_.depth() - outside);
+}
+
+void AheadEmitter::end() {
+  if (ahead_.bulk) out_.line("copies.end();");
 }
 
 void AheadEmitter::begin_registers(const Iterations& turns) {

@@ -44,8 +44,27 @@ namespace stitch::codegen {
 ///       const int stage = (i_loop % 3);
 ///       bf16* const in0_3_stage = …
 ///
-/// The passes' waits are a block's; here each thread reads what it asked for itself, and no barrier is needed: neither
-/// for that nor before a stage is filled again, which the same thread has read in the turn before.
+/// By bulk copies (device/bulk_copy.cuh) one lane asks for its warp's runs, and the other lanes wait for their bytes:
+///
+///     const BulkStages<3, 8> copies(shared + 12288);
+///     const auto ask = [&](const int i_loop, const int stage) {
+///       const int i = i0 + i_loop * 1024;
+///       bf16* const in0_3_stage = …
+///       if (copies.asks()) {
+///         copies.copy<512>(stage, in0_3_stage + threadIdx.x * 8, in0 + (i * 4096 + j));
+///         copies.all_asked(stage);
+///       }
+///     };
+///     …
+///       copies.await_bytes((i_loop % 3), i_loop / 3);
+///       copies.await_readers();                  the lane that fills the last turn's stage knows that all have read it
+///       if ((i_loop + 2) < 8) ask((i_loop + 2), ((i_loop + 2) % 3));
+///     …
+///     copies.end();
+///
+/// The passes' waits are a block's; of copies that threads make for themselves each thread reads what it asked for
+/// itself, and no barrier is needed: neither for that nor before a stage is filled again, which the same thread has
+/// read in the turn before.
 class AheadEmitter {
  public:
   AheadEmitter(GroupScope& scope, const kernel::LoadsAhead& ahead)
@@ -62,12 +81,15 @@ class AheadEmitter {
   void begin(const LoopEmitter::Iterations& turns);
   /// What stands at the top of a turn: from there on the loads are in the arrays of their names, or in the stages.
   void take_over(const LoopEmitter::Iterations& turns);
+  /// What stands behind the loop.
+  void end();
 
  private:
   void begin_registers(const LoopEmitter::Iterations& turns);
   void take_registers(const LoopEmitter::Iterations& turns);
   void emit_fetch();
   void emit_ask();
+  void emit_copies_of(const kernel::StagedLoad& load);
   /// The loop with its stages: what stands before its body, and at its top.
   [[nodiscard]] kernel::pipeline::TileNest nest_of(const LoopEmitter::Iterations& turns) const;
   void emit_before_use(const kernel::pipeline::TileNest& nest,

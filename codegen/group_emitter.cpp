@@ -68,6 +68,7 @@ void GroupEmitter::emit_sweeps() {
   SweepEmitter sweeps(scope_, reductions_);
   for (int sweep = 0; sweep < std::ssize(scope_.group.sweeps); ++sweep) sweeps.emit(sweep);
   scope_.out.close(scope_.out.depth() - depth);
+  AheadEmitter(scope_, scope_.group.ahead).end();
   partials.finish();
 }
 

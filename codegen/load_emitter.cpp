@@ -129,6 +129,12 @@ void LoadEmitter::emit_copy(ItemId id, const std::string& place) {
   }
 }
 
+void LoadEmitter::emit_bulk_copy(ItemId id, const std::string& place, std::int64_t elements) {
+  const Item& item = scope_.program.at(id);
+  out_.line("copies.copy<{}>(stage, {}, {} + ({}));", elements * graph::byte_size(item.dtype), place,
+            scope_.pointers.name(item.buffer), items_.address(item.index, false));
+}
+
 void LoadEmitter::emit_single(ItemId id, const std::string& target) {
   const Item& item = scope_.program.at(id);
   const std::string loaded = items_.load_one(item, false);

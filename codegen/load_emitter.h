@@ -38,6 +38,8 @@ class LoadEmitter {
   void emit_guarded(kernel::ItemId id, std::string_view suffix = "");
   /// Asks for the thread's run to be copied to its `place` in shared memory.
   void emit_copy(kernel::ItemId id, const std::string& place);
+  /// Asks for the warp's run of `elements` elements, which begins with the thread's, by a bulk copy to a stage.
+  void emit_bulk_copy(kernel::ItemId id, const std::string& place, std::int64_t elements);
   /// Declares what is kept between sweeps: an array of registers, or a thread's place in shared memory.
   void declare_held(const kernel::HeldItem& held);
   /// Declares an item's registers, which end with the sweep.

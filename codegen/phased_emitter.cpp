@@ -64,7 +64,10 @@ class PhasedEmitter {
   // ---- text -------------------------------------------------------------------------------------------------
 
   void emit_file() {
-    emit_preamble(out_, options_.comment);
+    const bool bulk = std::ranges::any_of(program_.phases, [](const kernel::PhaseProgram& phase) {
+      return std::ranges::any_of(phase.groups, [](const GroupProgram& group) { return group.ahead.bulk; });
+    });
+    emit_preamble(out_, options_.comment, bulk ? "bulk_copy.cuh" : "");
     emit_tables(out_, graph_, program_);
     const bool simple = program_.phases.size() == 1 && phases_[0].size() == 1 && phases_[0][0].members.size() == 1;
     if (!simple) {

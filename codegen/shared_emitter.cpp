@@ -101,9 +101,22 @@ std::string SharedEmitter::place(ItemId id, std::string_view pointer, AxisSet lo
     if (group_.extent(a, Level::reg) > 1) add(axes_.name(a) + "_r", group_.extent(a, Level::reg));
   }
   const std::string thread = "static_cast<int>(threadIdx.x)";
-  const std::string run = step.empty() ? thread : fmt::format("({} * {} + {})", step, group_.threads, thread);
+  std::string run = step.empty() ? thread : fmt::format("({} * {} + {})", step, group_.threads, thread);
+  if (!step.empty() && brings_whole_rows(id)) {
+    // What a warp has of a row is one run: its vectors lie behind one another.
+    constexpr int warp = 32;
+    std::int64_t vectors = 1;
+    for (const int a : axes) vectors *= group_.extent(a, Level::reg);
+    run = fmt::format("(({0} / {1} * {2} + {3}) * {1} + {0} % {1})", thread, warp, vectors, step);
+  }
   return axes_.runs_along(axes) ? fmt::format("{} + {} * {}", pointer, run, axes_.vector_extent())
                                 : fmt::format("{} + {}", pointer, run);
+}
+
+bool SharedEmitter::brings_whole_rows(ItemId id) const {
+  constexpr int warp = 32;
+  const kernel::StagedLoad* load = group_.ahead.stages_of(id);
+  return load != nullptr && load->run > warp * group_.vector_extent();
 }
 
 int SharedEmitter::run_width(ItemId id) const {

@@ -35,6 +35,8 @@ class SharedEmitter {
   [[nodiscard]] std::string kept_place(kernel::ItemId id) const;
   [[nodiscard]] std::string retained_place(kernel::ItemId id) const;
   [[nodiscard]] std::string staged_place(kernel::ItemId id) const;
+  /// Whether each of its bulk copies brings several vectors of every lane, all on the axis of vectors.
+  [[nodiscard]] bool brings_whole_rows(kernel::ItemId id) const;
   /// Moves the run between `place` and the item's registers.
   void emit_from(kernel::ItemId id, const std::string& place);
   void emit_to(kernel::ItemId id, const std::string& place);

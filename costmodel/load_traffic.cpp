@@ -14,6 +14,9 @@ using Place = kernel::LoadPlaces::Place;
 
 /// Warp instructions of a load: itself and, by guess, one for its address.
 constexpr double instructions_of_load = 2;
+/// Of a bulk copy: itself, its addresses, what has its barrier expect its bytes, and the loop in which its operands
+/// come to uniform registers (counted in machine code of CUDA 13.0 for sm_90a).
+constexpr double instructions_of_bulk_copy = 16;
 /// Warp instructions that put a loaded value into shared memory: the same two (guess).
 constexpr double instructions_of_retaining = 2;
 /// A part of L1 that stays unused while what was asked for before is still wanted: it holds half of its size (guess).
@@ -89,8 +92,15 @@ void LoadTraffic::request(ItemId load, double width, double times) {
   const int size = graph::byte_size(item.dtype);
   times *= counted_.made_share(item);
   double requests = counted_.warps * times / width;
-  features_.instructions += requests * instructions_of_load;
-  features_.load_requests += requests;
+  const kernel::StagedLoad* staged = counted_.group.ahead.stages_of(load);
+  if (staged != nullptr && staged->run > 0) {
+    const double copies = counted_.warps * times * warp_lanes / static_cast<double>(staged->run);
+    features_.instructions += copies * instructions_of_bulk_copy;
+    features_.load_requests += copies;
+  } else {
+    features_.instructions += requests * instructions_of_load;
+    features_.load_requests += requests;
+  }
   features_.load_lane_bytes += counted_.warps * times * size;
   if (counted_.is_dynamic(item.index)) features_.dynamic_requests += requests;
   double requested = counted_.warps * times * counted_.distinct_lanes(item.axes) * size;

@@ -35,6 +35,12 @@ constexpr double instructions_of_held_access = 2;
 constexpr int wide_bytes = 8;
 /// Of what is staged in shared memory: a copy writes it, and the turn that uses it reads it.
 constexpr double passes_of_stage = 2;
+/// Of a turn whose stage a warp has filled by bulk copies: the lane that asks and its arrival, the wait for the bytes
+/// and the one for the other lanes, with the numbers of stage and phase (counted in machine code of CUDA 13.0 for
+/// sm_90a).
+constexpr double instructions_of_bulk_turn = 30;
+/// From a barrier's last byte to a warp that waits for it, beyond what a load's own wait takes (guess).
+constexpr double cycles_of_phase = 20;
 /// Of Σ exp(x − maximum) with its maximum (codegen/device/max_exp_sum.cuh): exponentials, and the other instructions,
 /// of them those that choose (maximum, minimum, comparison, selection) on the integer unit.
 struct PairWork {
@@ -81,6 +87,7 @@ class SweepCounter {
       features_.bytes_in_flight = flight_;
       features_.ahead_share = ahead_ / flight_;
     }
+    if (sweep == 0 && group_.ahead.bulk) count_bulk_turns();
     features_.latency_cycles += waiting_cycles() + body_cycles();
     features_.serial_cycles += serial_cycles();
   }
@@ -110,6 +117,13 @@ class SweepCounter {
     features_.shared_bytes += passes_of_stage * bytes * group_.threads * group_.tiles * counted_.schedule.cluster;
     features_.instructions += instructions;
     features_.exchange_instructions += instructions;
+  }
+
+  /// What warps do with their barriers in every turn.
+  void count_bulk_turns() {
+    const double turns = counted_.outer_iterations();
+    features_.instructions += counted_.warps * turns * instructions_of_bulk_turn;
+    features_.latency_cycles += turns * cycles_of_phase;
   }
 
   /// Bytes that a load has on their way to one thread before their first use.

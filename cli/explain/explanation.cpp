@@ -94,8 +94,8 @@ std::string describe_ahead(const GroupProgram& group) {
   const auto counted = [](std::size_t number) { return fmt::format("{} load{}", number, number == 1 ? "" : "s"); };
   std::string text = loads == 0 ? "" : counted(loads) + " a turn ahead";
   if (staged == 0) return text;
-  return fmt::format("{}{}{} ahead in {} stages of shared memory, {} bytes a block", text, text.empty() ? "" : ", ",
-                     counted(staged), group.mapping.stages, bytes);
+  return fmt::format("{}{}{} ahead in {} stages of shared memory{}, {} bytes a block", text, text.empty() ? "" : ", ",
+                     counted(staged), group.mapping.stages, group.ahead.bulk ? " by bulk copies of warps" : "", bytes);
 }
 
 GroupExplanation explain_group(const Graph& graph, const GroupProgram& group, int phase) {

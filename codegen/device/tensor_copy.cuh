@@ -3,6 +3,7 @@
 // tiles, and barriers in shared memory count their bytes. One warp asks, the others multiply; neither waits for the
 // other but where there is no room, or nothing there yet. Blocks of a cluster get what they share in one copy.
 
+#include "stitch/mbarrier.cuh"
 #include "stitch/warpgroup.cuh"
 
 namespace stitch {
@@ -176,18 +177,11 @@ struct TensorStages {
   __device__ __forceinline__ u32 full(int stage) const { return barriers + static_cast<u32>(stage) * 8; }
   __device__ __forceinline__ u32 empty(int stage) const { return full(stage + stages); }
 
-  __device__ static __forceinline__ void wait(u32 barrier, u32 phase) {
-    asm volatile(
-        "{\n\t.reg .pred done;\nagain:\n\t"
-        "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n\t@done bra there;\n\tbra again;\nthere:\n\t}" ::"r"(
-            barrier),
-        "r"(phase)
-        : "memory");
-  }
+  __device__ static __forceinline__ void wait(u32 barrier, u32 phase) { await_phase(barrier, phase); }
   // Who asks: waits for room, and says how many bytes will come.
   __device__ __forceinline__ u32 expect(const StageOfTurn<stages>& at, int bytes) const {
     wait(empty(at.stage), at.phase ^ 1);
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(full(at.stage)), "r"(bytes) : "memory");
+    arrive_expecting(full(at.stage), bytes);
     return full(at.stage);
   }
   // Who multiplies.

@@ -82,6 +82,7 @@ constexpr auto origin_rows() {
       Row{"exchange_count.cpp", "l1_share_of_keys", guess, ""},
       Row{"exchange_count.cpp", "loads_of_update", rule, ours},
 
+      Row{"load_traffic.cpp", "instructions_of_bulk_copy", counted, "machine code by CUDA 13.0 for sm_90a"},
       Row{"load_traffic.cpp", "instructions_of_load", guess, "itself and one for its address"},
       Row{"load_traffic.cpp", "instructions_of_retaining", guess, "itself and one for its address"},
       Row{"load_traffic.cpp", "l1_slack", guess, ""},
@@ -136,6 +137,8 @@ constexpr auto origin_rows() {
       Row{"sweep_count.cpp", "instructions_of_held_access", guess, "itself and one for its address"},
       Row{"sweep_count.cpp", "wide_bytes", rule, "of what takes two registers"},
       Row{"sweep_count.cpp", "passes_of_stage", rule, "a copy writes it, a turn reads it"},
+      Row{"sweep_count.cpp", "instructions_of_bulk_turn", counted, "machine code by CUDA 13.0 for sm_90a"},
+      Row{"sweep_count.cpp", "cycles_of_phase", guess, "a test of a barrier that has just completed"},
       Row{"sweep_count.cpp", "of_vector_element", counted, "codegen/device/max_exp_sum.cuh"},
       Row{"sweep_count.cpp", "of_vector", counted, "codegen/device/max_exp_sum.cuh"},
       Row{"sweep_count.cpp", "of_element", counted, "codegen/device/max_exp_sum.cuh"},

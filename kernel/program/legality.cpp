@@ -104,7 +104,18 @@ std::string asynchronous_copies(const KernelProgram& p, const DeviceSpec& d) {
   return {};
 }
 
-constexpr std::array<LegalityRule, 11> table = {{
+std::string bulk_copies(const KernelProgram& p, const DeviceSpec& d) {
+  constexpr int least = 9;
+  if (d.compute_major >= least) return {};
+  for (const PhaseProgram& phase : p.phases) {
+    for (const GroupProgram& group : phase.groups) {
+      if (group.mapping.bulk_stages) return fmt::format("{} has no bulk copies that a barrier counts", d.name);
+    }
+  }
+  return {};
+}
+
+constexpr std::array<LegalityRule, 12> table = {{
     {"threads", "a block has at most 1,024 threads", threads},
     {"whole-warps", "shuffles name all 32 lanes of a warp", whole_warps},
     {"shared-memory", "what a block keeps must fit its shared memory", shared_memory},
@@ -115,6 +126,7 @@ constexpr std::array<LegalityRule, 11> table = {{
     {"slabs", "all blocks go on to the next slab", all_blocks_stay},
     {"fixed-order", "what is asked to be deterministic must not depend on who comes first", fixed_order},
     {"stages", "stages in shared memory are filled while threads compute", asynchronous_copies},
+    {"bulk-stages", "the copy engine brings whole runs to stages", bulk_copies},
     {"parameters", "a packed kernel's table travels in the parameter block", parameters},
 }};
 

@@ -15,6 +15,9 @@ int innermost(const GroupProgram& group, AxisSet axes) {
   return last >= 0 && group.extent(last, Level::loop) > 1 ? last : -1;
 }
 
+constexpr std::int64_t warp_size = 32;
+constexpr std::int64_t bulk_alignment = 16;  ///< bytes, of both addresses and the number of bytes (PTX ISA)
+
 /// How many sweeps load an item.
 std::ptrdiff_t times_loaded(const GroupProgram& group, ItemId id) {
   std::ptrdiff_t times = 0;
@@ -36,7 +39,9 @@ class AheadChoice {
 
   void choose_outer() {
     LoadsAhead& ahead = group_.ahead;
-    ahead = {innermost(group_, group_.outer_loops), {}, group_.mapping.stages, {}};
+    ahead.axis = innermost(group_, group_.outer_loops);
+    ahead.stages = group_.mapping.stages;
+    ahead.bulk = group_.mapping.bulk_stages;
     if (!has_turns(ahead)) return;
     for (Sweep& sweep : group_.sweeps) {
       for (const ItemId id : sweep.uniform) consider_row(id);
@@ -59,7 +64,8 @@ class AheadChoice {
       const int number = static_cast<int>(&sweep - group_.sweeps.data());
       if (held.place == Hold::shared && held.from < number && held.until >= number) axes |= program_.at(held.item).axes;
     }
-    sweep.ahead = {innermost(group_, axes & group_.inner_loops), {}, group_.mapping.stages, {}};
+    sweep.ahead.axis = innermost(group_, axes & group_.inner_loops);
+    sweep.ahead.stages = group_.mapping.stages;
     if (!has_turns(sweep.ahead)) return;
     for (const ItemId id : sweep.early) {
       const bool copied = std::ranges::count(sweep.copied, id) > 0;
@@ -98,7 +104,27 @@ class AheadChoice {
     const std::int64_t run = v >= 0 && item.axes.contains(v) ? group_.vector_extent() : 1;
     const std::int64_t width = group_.accesses[id].width, bytes = width * graph::byte_size(item.dtype);
     if (run % width != 0 || (run > 1 && group_.extents[v] % run != 0)) return false;
+    if (group_.mapping.bulk_stages) return bytes == bulk_alignment && is_run_of_warp(item);
     return bytes == 4 || bytes == 8 || bytes == 16;
+  }
+
+  /// Whether the vectors of a warp's lanes are one run of memory, all of which is there.
+  [[nodiscard]] bool is_run_of_warp(const Item& item) const {
+    const int v = group_.mapping.vector_axis;
+    if (v < 0 || !item.axes.contains(v) || group_.extent(v, Level::lane) != warp_size) return false;
+    const bool whole = group_.mapping.axes[v].covered() == group_.extents[v] && group_.threads % warp_size == 0;
+    return whole && program_.counts_along(item.index, v, warp_size * group_.vector_extent());
+  }
+
+  /// Elements of a warp that one bulk copy brings: of one vector of its lanes, or of all that lie behind one another.
+  [[nodiscard]] std::int64_t run_of_warp(const Item& item) const {
+    const int v = group_.mapping.vector_axis;
+    const std::int64_t vectors = warp_size * group_.vector_extent(), row = vectors * group_.extent(v, Level::reg);
+    int last = -1;
+    for (const int a : item.axes) last = a;
+    const bool joined = last == v && group_.mapping.axes[v].step(Level::reg) == vectors &&
+                        group_.extent(v, Level::loop) == 1 && program_.counts_along(item.index, v, row);
+    return joined ? row : vectors;
   }
 
   [[nodiscard]] bool is_held_in_shared(ItemId id) const {
@@ -113,6 +139,7 @@ class AheadChoice {
     const bool loops = item.axes.meets(group_.inner_loops);
     if (is_copyable(id) && (!loops || is_held_in_shared(id))) {
       group_.ahead.staged.push_back({id, bytes_of_block(item, group_.elements_per_thread(item.axes), group_.threads)});
+      if (group_.ahead.bulk) group_.ahead.staged.back().run = run_of_warp(item);
     } else if (!loops && group_.inner_loops.empty()) {
       group_.ahead.loads.push_back(id);
     }
@@ -123,6 +150,8 @@ class AheadChoice {
 };
 
 Status check_stages(const GroupMapping& mapping) {
+  if (mapping.bulk_stages && !mapping.shared_stages)
+    return make_error(ErrorKind::constraint, "bulk copies go to stages in shared memory");
   constexpr int most_in_registers = 2, most_in_shared = 4;
   const int most = mapping.shared_stages ? most_in_shared : most_in_registers;
   if (mapping.stages <= most) return {};
@@ -141,6 +170,16 @@ Status choose_ahead(const GroupStructure& structure, GroupProgram& group, const 
   // Rows that loops walk within a sweep are a turn's where a stage has a whole one of them.
   if (group.inner_loops.empty() || group.mapping.shared_stages) choice.choose_outer();
   bool any = !group.ahead.empty();
+  if (group.mapping.bulk_stages) {
+    // A barrier's phases are counted by the turns of one loop, which begins with new barriers.
+    const bool alone = any && group.turns(group.outer_loops) == group.extent(group.ahead.axis, Level::loop);
+    // A warp that has no elements would wait for bytes that it does not ask for.
+    if (group.threads < schedule.threads)
+      return make_error(ErrorKind::constraint, "bulk copies are asked for by all warps of a block, or none");
+    if (alone && !group.ahead.staged.empty()) return {};
+    return make_error(ErrorKind::constraint,
+                      "no loop over rows has loads whose run in a warp is whole, contiguous and of 16-byte accesses");
+  }
   if (!any && !group.inner_loops.empty()) {
     for (Sweep& sweep : group.sweeps) {
       choice.choose_inner(structure, sweep);
@@ -162,6 +201,11 @@ void place_stages(GroupProgram& group) {
       load.shared_offset = group.held_bytes;
       group.held_bytes += ahead.stages * load.stage_bytes;
     }
+    if (!ahead.bulk) return;
+    constexpr std::int64_t barrier_bytes = 8;
+    ahead.barriers_offset = group.held_bytes;
+    group.held_bytes += (ahead.stages * group.threads / warp_size * barrier_bytes + bulk_alignment - 1) /
+                        bulk_alignment * bulk_alignment;
   };
   place(group.ahead);
   for (Sweep& sweep : group.sweeps) place(sweep.ahead);

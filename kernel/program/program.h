@@ -75,20 +75,24 @@ struct RetainedLoad {
   double share = 0;                ///< of what all blocks load, in these rounds
 };
 
-/// A load whose turns lie in shared memory, turn t in stage t mod S of a ring. A thread finds what it asked for itself.
+/// A load whose turns lie in shared memory, turn t in stage t mod S of a ring. A thread finds what it asked for itself,
+/// or, of bulk copies, what a lane of its warp has asked for.
 struct StagedLoad {
   ItemId item = -1;
   std::int64_t stage_bytes = 0;    ///< of a block, in one turn
   std::int64_t shared_offset = 0;  ///< of the first stage, bytes, as HeldItem's
+  std::int64_t run = 0;            ///< elements of each bulk copy; 0: threads copy what they read themselves
 };
 
 /// Loads that are made before the turn of a loop that uses them: while a turn computes, those of the turns behind it
 /// are on their way, and those of the first turns are made before the loop (kernel/program/loads_ahead.h).
 struct LoadsAhead {
-  int axis = -1;                   ///< whose loop it is
-  std::vector<ItemId> loads;       ///< the next turn's, into registers of their own
-  int stages = 1;                  ///< of `staged`: those of stages - 1 turns are on their way
-  std::vector<StagedLoad> staged;  ///< into shared memory, by asynchronous copies
+  int axis = -1;                     ///< whose loop it is
+  std::vector<ItemId> loads;         ///< the next turn's, into registers of their own
+  int stages = 1;                    ///< of `staged`: those of stages - 1 turns are on their way
+  std::vector<StagedLoad> staged;    ///< into shared memory, by asynchronous copies
+  bool bulk = false;                 ///< these are bulk copies of warps, each of which has a barrier for every stage
+  std::int64_t barriers_offset = 0;  ///< of the barriers, stage by stage, bytes, as HeldItem's
 
   [[nodiscard]] bool empty() const { return loads.empty() && staged.empty(); }
   [[nodiscard]] bool contains(ItemId load) const { return std::ranges::find(loads, load) != loads.end(); }

@@ -72,6 +72,9 @@ struct GroupMapping {
   /// The stages lie in shared memory, which asynchronous copies fill; else the next turn's loads have registers of
   /// their own, and there are two stages at most.
   bool shared_stages = false;
+  /// Of stages in shared memory: each warp has its part of a row brought by bulk copies, which one of its lanes asks
+  /// for and whose bytes an mbarrier counts; else every thread copies what it will read itself.
+  bool bulk_stages = false;
 
   bool operator==(const GroupMapping&) const = default;
 };

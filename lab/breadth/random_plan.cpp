@@ -117,6 +117,7 @@ std::uint64_t schedule_bits(const kernel::KernelProgram& program) {
       add(group.mapping.shifted);
       add(group.mapping.stages);
       add(group.mapping.shared_stages ? 1 : 0);
+      add(group.mapping.bulk_stages ? 1 : 0);
       for (const kernel::AxisMapping& axis : group.mapping.axes) {
         add(axis.interleaved);
         for (const std::int64_t extent : axis.extent) add(extent);

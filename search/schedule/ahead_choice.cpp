@@ -17,8 +17,10 @@ constexpr double clearly = 0.99;  ///< of what it took before
 struct AheadStages {
   int count = 2;
   bool shared = false;
+  bool bulk = false;
 };
-constexpr std::array<AheadStages, 4> all_stages = {{{2, false}, {2, true}, {3, true}, {4, true}}};
+constexpr std::array<AheadStages, 7> all_stages = {
+    {{2, false}, {2, true}, {2, true, true}, {3, true}, {3, true, true}, {4, true}, {4, true, true}}};
 
 /// Whether a loop of the group has turns to look ahead to.
 bool loops(const kernel::GroupProgram& group) {
@@ -79,16 +81,18 @@ std::optional<kernel::KernelProgram> with_loads_ahead(
         kernel::GroupMapping mapping = group.mapping;
         mapping.stages = stages.count;
         mapping.shared_stages = stages.shared;
+        mapping.bulk_stages = stages.bulk;
         Result<kernel::GroupProgram> ahead =
             kernel::derive_group(group.structure, mapping, kernel.schedule, of >= 0 ? partials.at(of) : 1);
-        if (!ahead && stages.shared) break;  // nothing to copy whose address the turn tells, or too few turns
+        if (!ahead && stages.shared && !stages.bulk)
+          break;  // nothing to copy whose address the turn tells, or too few turns
         if (!ahead) continue;
         kernel::KernelProgram changed = best ? *best : kernel;
         changed.phases[p].groups[g] = std::move(*ahead);
         changed.schedule.phases[p][g] = std::move(mapping);
         count_resources(changed);
         const std::optional<double> changed_us = predict_us(changed);
-        if (!changed_us && stages.shared) break;  // more stages take more shared memory
+        if (!changed_us && stages.shared && !stages.bulk) break;  // more stages take more shared memory
         if (!changed_us || *changed_us > us * clearly) continue;
         us = *changed_us;
         best = std::move(changed);

@@ -1,5 +1,6 @@
 // Loads that are copied to stages of shared memory turns of a loop ahead: every kernel is right, for sm_80 and sm_90a,
-// reads what others read, and each part of the pipeline is missed when it is dropped.
+// reads what others read, and each part of the pipeline is missed when it is dropped. So is every kernel whose warps
+// have bulk copies.
 #include <gmock/gmock.h>
 
 #include "kernel/program/legality.h"
@@ -33,11 +34,12 @@ void loop_over_rows(kernel::GroupMapping& mapping, std::int64_t turns) {
 
 /// The kernel with its first phase's loads in so many stages of shared memory; none where it has no such loads.
 std::optional<KernelCase> staged(const std::shared_ptr<const Graph>& graph, kernel::Schedule schedule, int stages,
-                                 std::int64_t turns = 1) {
+                                 std::int64_t turns = 1, bool bulk = false) {
   for (kernel::GroupMapping& mapping : schedule.phases[0]) {
     if (turns > 1) loop_over_rows(mapping, turns);
     mapping.stages = stages;
     mapping.shared_stages = stages > 1;
+    mapping.bulk_stages = bulk;
   }
   const auto structure = kernel::derive_structure(*graph, kernel::AxisAnalysis(*graph), {schedule.tile_axes, {}});
   if (!structure) return std::nullopt;
@@ -55,6 +57,7 @@ struct RowKernel {
   std::function<Result<Graph>(DType)> graph;
   std::int64_t turns = 1;  ///< of every block; 1: as many as it has
   Wish wish = [](const KernelProgram&) { return true; };
+  bool bulk = false;
 };
 
 /// A few kernels with stages, spread evenly over those that the graph has.
@@ -70,7 +73,7 @@ std::vector<KernelCase> staged_cases(const RowKernel& rows, DType dtype, int sta
   }
   std::vector<KernelCase> all;
   for (const search::StitchCandidate& candidate : space->candidates) {
-    if (auto made = staged(shared, candidate.schedule, stages, rows.turns); made && rows.wish(made->program))
+    if (auto made = staged(shared, candidate.schedule, stages, rows.turns, rows.bulk); made && rows.wish(made->program))
       all.push_back(std::move(*made));
   }
   if (all.size() <= most) return all;
@@ -190,6 +193,24 @@ const RowKernel row_kernels[] = {
     {"column_sums", [](DType dtype) { return column_sums(dtype, 1037, 64); }, 1, loops_in_sweep},
 };
 
+/// Whether bulk copies bring several vectors of a lane at once.
+bool brings_rows(const KernelProgram& program) {
+  return any_group(program, [](const GroupProgram& group) {
+    return std::ranges::any_of(group.ahead.staged,
+                               [&](const kernel::StagedLoad& load) { return load.run > 32 * group.vector_extent(); });
+  });
+}
+bool brings_vectors(const KernelProgram& program) { return loops_over_rows(program) && !brings_rows(program); }
+
+const RowKernel bulk_kernels[] = {
+    {"softmax", [](DType dtype) { return softmax(dtype, 517, 1024); }, 5, brings_rows, true},
+    {"softmax_of_blocks", [](DType dtype) { return softmax(dtype, 67, 2048); }, 4, brings_vectors, true},
+    {"log_softmax", [](DType dtype) { return softmax(dtype, 77, 512, true); }, 4, loops_over_rows, true},
+    {"root_norm", [](DType dtype) { return root_norm(dtype, 259, 768); }, 7, loops_over_rows, true},
+    {"norm_backward", [](DType dtype) { return norm_backward(dtype, 259, 512); }, 5, loops_over_rows, true},
+    {"long_rows", [](DType dtype) { return softmax(dtype, 11, 8192); }, 4, stays_in_stage, true},
+};
+
 struct StagedCase {
   RowKernel rows;
   DType dtype;
@@ -225,9 +246,41 @@ TEST_P(StagedRowsEmulated, AreRight) {
   EXPECT_GT(verified_for["sm_80"], 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Kernels, StagedRowsEmulated, testing::ValuesIn(staged_rows()), [](const auto& each) {
+const auto name_of_case = [](const auto& each) {
   return fmt::format("{}_{}_{}", each.param.rows.name, graph::to_string(each.param.dtype), each.param.stages);
-});
+};
+INSTANTIATE_TEST_SUITE_P(Kernels, StagedRowsEmulated, testing::ValuesIn(staged_rows()), name_of_case);
+
+std::vector<StagedCase> bulk_rows() {
+  std::vector<StagedCase> all;
+  for (const RowKernel& rows : bulk_kernels) {
+    for (const DType dtype : {DType::f32, DType::bf16})
+      all.push_back({rows, dtype, 2 + static_cast<int>(all.size()) % 3});
+  }
+  return all;
+}
+
+class BulkRowsEmulated : public testing::TestWithParam<StagedCase> {};
+
+TEST_P(BulkRowsEmulated, AreRight) {
+  const auto& [rows, dtype, stages] = GetParam();
+  const std::vector<KernelCase> cases = staged_cases(rows, dtype, stages, 2);
+  EXPECT_FALSE(cases.empty());
+  for (const KernelCase& each : cases) {
+    EXPECT_THAT(each.kernel.source, HasSubstr(fmt::format("const BulkStages<{}, ", stages)));
+    EXPECT_FALSE(kernel::check_legality(each.program, *find_device("a100")));
+    // The emulated device runs converged lanes in step and would not miss it: the last turn's readers are seen off
+    // before their stage is filled again.
+    const std::size_t loop = each.kernel.source.find("copies.await_bytes("),
+                      readers = each.kernel.source.find("copies.await_readers();", loop),
+                      asked = each.kernel.source.find(" ask(", loop);
+    EXPECT_LT(readers, asked) << each.kernel.source;
+    const profiler::Verification verified = verify_for(each, "sm_90a");
+    EXPECT_TRUE(verified.correct) << verified.failure << "\n" << each.kernel.source;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, BulkRowsEmulated, testing::ValuesIn(bulk_rows()), name_of_case);
 
 // What is not made of whole accesses is loaded as ever: there is nothing to stage of rows of odd bf16.
 TEST(StagedRows, AreOfWholeAccesses) {
@@ -302,6 +355,40 @@ const Fault faults[] = {
     {"the_stage_of_the_turn", "const int stage = (i_loop % 3);", "const int stage = ((i_loop + 1) % 3);"},
 };
 INSTANTIATE_TEST_SUITE_P(Parts, StagedRowsFaultsEmulated, testing::ValuesIn(faults),
+                         [](const auto& each) { return each.param.name; });
+
+// ---- bulk copies
+
+bool covers_evenly(const KernelProgram& program) {
+  const kernel::AxisMapping& axis = program.phases[0].groups[0].mapping.axes[0];
+  return brings_rows(program) && axis.covered() == fault_rows && axis.at(Level::loop) == fault_turns;
+}
+
+class BulkRowsFaultsEmulated : public testing::TestWithParam<Fault> {};
+
+TEST_P(BulkRowsFaultsEmulated, AreFound) {
+  const RowKernel rows{"norm", [](DType) { return profiler::test::norm_backward(fault_rows, 256); }, fault_turns,
+                       covers_evenly, true};
+  static const KernelCase whole = staged_cases(rows, DType::f32, 3, 1).at(0);
+  const auto& [name, from, to] = GetParam();
+  static const profiler::Verification right = verify_for(whole, "sm_90a");
+  EXPECT_TRUE(right.correct) << right.failure << "\n" << whole.kernel.source;
+  const KernelCase wrong = profiler::test::mutated(whole, from, to);
+  EXPECT_FALSE(verify_for(wrong, "sm_90a").correct) << wrong.kernel.source;
+}
+
+const Fault bulk_faults[] = {
+    {"the_wait", "copies.await_bytes(i_loop % 3, i_loop / 3);", ""},
+    {"the_parity", "copies.await_bytes(i_loop % 3, i_loop / 3);", "copies.await_bytes(i_loop % 3, i_loop / 3 + 1);"},
+    {"the_stage_that_is_awaited", "copies.await_bytes(i_loop % 3,", "copies.await_bytes((i_loop + 1) % 3,"},
+    {"some_bytes", "copies.copy<1024>", "copies.copy<512>"},
+    {"the_arrival", "copies.all_asked(stage);", ""},
+    {"the_barriers", "copies.begin();", ""},
+    {"the_first_turn", "ask(0, 0);", ""},
+    {"the_end", "if ((i_loop + 2) < 8) ask", "ask"},
+    {"a_stage_of_its_own", "ask((i_loop + 2), ((i_loop + 2) % 3));", "ask((i_loop + 2), (i_loop % 3));"},
+};
+INSTANTIATE_TEST_SUITE_P(Parts, BulkRowsFaultsEmulated, testing::ValuesIn(bulk_faults),
                          [](const auto& each) { return each.param.name; });
 
 }  // namespace

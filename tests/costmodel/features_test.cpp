@@ -510,5 +510,30 @@ TEST(Features, ALoopWaitsOnceForLoadsMadeAhead) {
   }
 }
 
+// Bulk copies bring the same bytes by fewer requests, and every turn waits for its barrier besides.
+TEST(Features, BulkCopiesAreFewRequestsAndABarrierATurn) {
+  const DeviceSpec device = *find_device("h100");
+  const auto staged = [](const KernelProgram& program, bool bulk) {
+    const kernel::GroupProgram& group = program.phases[0].groups[0];
+    kernel::GroupMapping mapping = group.mapping;
+    mapping.stages = 3;
+    mapping.shared_stages = true;
+    mapping.bulk_stages = bulk;
+    return kernel::derive_group(group.structure, mapping, program.schedule, 1);
+  };
+  const auto made =
+      profiler::test::make_case(norm_backward(8192, 256), [&](const KernelProgram& p) { return staged(p, true).ok(); });
+  const auto count = [&](bool bulk) {
+    const auto group = staged(made.program, bulk);
+    return group_features(*made.graph, group.value(), made.program, device);
+  };
+  const GroupFeatures threads = count(false), warps = count(true);
+  EXPECT_EQ(warps.dram_read_bytes, threads.dram_read_bytes);
+  EXPECT_EQ(warps.bytes_in_flight, threads.bytes_in_flight);
+  EXPECT_EQ(warps.shared_bytes, threads.shared_bytes);
+  EXPECT_LT(warps.load_requests, threads.load_requests);
+  EXPECT_GT(warps.latency_cycles, threads.latency_cycles);
+}
+
 }  // namespace
 }  // namespace stitch::costmodel::test

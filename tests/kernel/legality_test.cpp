@@ -102,6 +102,10 @@ std::vector<Example> examples() {
       {"stages_without_copies", "stages",
        with([](auto& p, auto&) { p.phases[0].groups[0].mapping.shared_stages = true; }), "t4",
        "copies nothing to shared memory by itself"},
+      {"bulk_copies", "", with([](auto& p, auto&) { p.phases[0].groups[0].mapping.bulk_stages = true; }), "h100"},
+      {"stages_without_bulk_copies", "bulk-stages",
+       with([](auto& p, auto&) { p.phases[0].groups[0].mapping.bulk_stages = true; }), "a100",
+       "has no bulk copies that a barrier counts"},
       {"table_of_parameters", "parameters",
        with([](auto& p, auto&) { p.phases[0].groups.resize(1000, p.phases[0].groups[0]); })},
   };

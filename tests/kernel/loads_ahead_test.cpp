@@ -212,33 +212,34 @@ TEST_P(RefusedLoadsAhead, SayWhy) {
 
 INSTANTIATE_TEST_SUITE_P(
     Reasons, RefusedLoadsAhead,
-    testing::Values(Refusal{"three_stages", [](GroupMapping& mapping, Schedule&) { mapping.stages = 3; },
-                            "3 stages of loads in registers, at most 2"},
-                    Refusal{"five_stages",
-                            [](GroupMapping& mapping, Schedule&) {
-                              mapping.stages = 5;
-                              mapping.shared_stages = true;
-                            },
-                            "5 stages of loads in shared memory, at most 4"},
-                    Refusal{"more_stages_than_turns",
-                            [](GroupMapping& mapping, Schedule&) {
-                              for (AxisMapping& axis : mapping.axes) {
-                                if (axis.at(Level::loop) == 1) continue;
-                                axis.at(Level::grid) *= axis.at(Level::loop);
-                                axis.at(Level::loop) = 2;
-                              }
-                              mapping.stages = 3;
-                              mapping.shared_stages = true;
-                            },
-                            "no loop has loads"},
-                    Refusal{"a_recurrent_kernel", [](GroupMapping&, Schedule& schedule) { schedule.rows = 8; },
-                            "no next row"},
-                    Refusal{"no_loop",
-                            [](GroupMapping& mapping, Schedule&) {
-                              for (AxisMapping& axis : mapping.axes)
-                                axis.at(Level::grid) *= std::exchange(axis.at(Level::loop), 1);
-                            },
-                            "no loop has loads"}),
+    testing::Values(
+        Refusal{"three_stages", [](GroupMapping& mapping, Schedule&) { mapping.stages = 3; },
+                "3 stages of loads in registers, at most 2"},
+        Refusal{"five_stages",
+                [](GroupMapping& mapping, Schedule&) {
+                  mapping.stages = 5;
+                  mapping.shared_stages = true;
+                },
+                "5 stages of loads in shared memory, at most 4"},
+        Refusal{"bulk_copies_to_registers", [](GroupMapping& mapping, Schedule&) { mapping.bulk_stages = true; },
+                "bulk copies go to stages in shared memory"},
+        Refusal{"more_stages_than_turns",
+                [](GroupMapping& mapping, Schedule&) {
+                  for (AxisMapping& axis : mapping.axes) {
+                    if (axis.at(Level::loop) == 1) continue;
+                    axis.at(Level::grid) *= axis.at(Level::loop);
+                    axis.at(Level::loop) = 2;
+                  }
+                  mapping.stages = 3;
+                  mapping.shared_stages = true;
+                },
+                "no loop has loads"},
+        Refusal{"a_recurrent_kernel", [](GroupMapping&, Schedule& schedule) { schedule.rows = 8; }, "no next row"},
+        Refusal{"no_loop",
+                [](GroupMapping& mapping, Schedule&) {
+                  for (AxisMapping& axis : mapping.axes) axis.at(Level::grid) *= std::exchange(axis.at(Level::loop), 1);
+                },
+                "no loop has loads"}),
     [](const auto& each) { return each.param.name; });
 
 }  // namespace
