@@ -116,6 +116,34 @@ void hash_code(json& document) {
   if (!now.empty()) replace(document, now);
 }
 
+std::string with_own_hashes(json document, graph::Encoding encoding) {
+  hash_code(document);
+  document.erase("plans_hash");
+  document["version"] = api::program_format_without_hash;
+  const auto written = [&] { return api::encode_document(document, encoding); };
+  const Result<api::Program> refused = api::decode_program(written(), encoding);
+  // Only whoever has the contents right is told their id.
+  constexpr std::string_view before = "which is ";
+  const std::size_t at = refused ? std::string::npos : refused.error().message.rfind(before);
+  if (at != std::string::npos) document["id"] = refused.error().message.substr(at + before.size());
+  return written();
+}
+
+/// The id is taken out of a message's words: were they others, everything behind the id's check would go untried, and
+/// nothing would say so.
+void check_that_ids_are_found() {
+  api::Program program;
+  program.regions.resize(1);
+  program.id = hash_bytes("not its own");
+  const std::string wrong = api::encode_program(program, graph::Encoding::cbor);
+  promise(!api::decode_program(wrong, graph::Encoding::cbor).ok(), "a program with another's id is refused");
+  Result<json> document = graph::parse_document(wrong, graph::Encoding::cbor);
+  promise(document.ok(), "what was written is a document");
+  const std::string right = with_own_hashes(*std::move(document), graph::Encoding::cbor);
+  promise(api::decode_program(right, graph::Encoding::cbor).ok(),
+          "the id that a refusal names is that of the contents");
+}
+
 }  // namespace
 
 void check_program_bytes(std::string_view bytes, graph::Encoding encoding) {
@@ -135,18 +163,14 @@ void check_program_bytes(std::string_view bytes, graph::Encoding encoding) {
 }
 
 std::optional<std::string> with_its_hashes(std::string_view bytes, graph::Encoding encoding) {
+  static const bool finds_ids = [] {
+    check_that_ids_are_found();
+    return true;
+  }();
+  static_cast<void>(finds_ids);
   Result<json> document = graph::parse_document(bytes, encoding);
   if (!document || !document->is_object()) return std::nullopt;
-  hash_code(*document);
-  document->erase("plans_hash");
-  (*document)["version"] = api::program_format_without_hash;
-  const auto written = [&] { return api::encode_document(*document, encoding); };
-  const Result<api::Program> refused = api::decode_program(written(), encoding);
-  // Only whoever has the contents right is told their id.
-  constexpr std::string_view before = "which is ";
-  const std::size_t at = refused ? std::string::npos : refused.error().message.rfind(before);
-  if (at != std::string::npos) (*document)["id"] = refused.error().message.substr(at + before.size());
-  return written();
+  return with_own_hashes(*std::move(document), encoding);
 }
 
 }  // namespace stitch::fuzz
