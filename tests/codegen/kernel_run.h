@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <span>
 #include <string>
@@ -8,6 +9,7 @@
 #include "graph/in_place.h"
 #include "graph/literal.h"
 #include "graph/reference/evaluate.h"
+#include "profiler/verify/verify.h"
 #include "tests/profiler/kernel_case.h"
 
 /// Generated kernels run on the emulated device with chosen bytes, where verification's own inputs would not do.
@@ -136,6 +138,8 @@ inline void expect_right(const KernelCase& each, const std::vector<Bytes>& input
   graph::EvaluateOptions options;
   options.bounds = true;
   options.error_model.flush_denormals = true;
+  options.error_model.serial_additions =
+      std::max(options.error_model.serial_additions, profiler::serial_additions(each.program));
   const auto reference = graph::evaluate(graph, arguments, options);
   ASSERT_TRUE(reference) << reference.error().message;
   const KernelOutcome outcome = run(each, inputs);
