@@ -16,6 +16,132 @@ constexpr std::size_t recompute_leaves = 12;
 /// Updates of what a loop carries, or of what is given away, are left to fragments, which do them in place.
 bool calls_may_update(const CutOptions& options) { return !options.carried && options.donations.empty(); }
 
+/// The operators that wait for their readers (CutLevels::sink_to_readers), found by letting all wait that could and
+/// taking back those that must not, until none is left.
+class Sinking {
+ public:
+  Sinking(const Graph& graph, const CutLevels& levels, const std::function<bool(NodeId)>& is_waiting)
+      : graph_(graph), levels_(levels), results_(is_result(graph)), target_(graph.size(), none) {
+    for (NodeId id = 0; id < graph.size(); ++id) {
+      const Op op = graph.node(id).op;
+      const bool in_memory = levels.is_in_place(id) || op == Op::constant;
+      // An update may be of what is there in place, and a random key's place is part of what it is.
+      const bool stays = op == Op::dynamic_update_slice || op == Op::scatter || makes_random_bits(op);
+      if (!in_memory && !stays && !levels.is_cloned(id) && !results_[id] && !is_waiting(id)) target_[id] = undecided;
+    }
+  }
+
+  /// The level of each operator that waits, and of those that its readers clone.
+  IdVector<NodeId, int> find() {
+    for (bool changed = true; changed;) {
+      changed = find_targets();
+      changed = keep_what_gains_nothing() || changed;
+    }
+    return std::move(target_);
+  }
+
+  static constexpr int none = -1;
+
+ private:
+  static constexpr int undecided = -2;
+
+  /// The one level at which all that read the operator are, or at which clones of it are read; none.
+  [[nodiscard]] int readers_level(NodeId id) const {
+    int common = undecided;
+    for (const NodeId user : levels_.uses(id)) {
+      int at = none;
+      if (!levels_.is_boundary(user) && levels_.is_cloned(user)) {
+        at = results_[user] ? none : readers_level(user);
+      } else if (!levels_.is_boundary(user)) {
+        at = target_[user] >= 0 ? target_[user] : levels_.level(user);
+      }
+      if (at < 0 || (common != undecided && common != at)) return none;
+      common = at;
+    }
+    return common == undecided ? none : common;
+  }
+
+  bool find_targets() {
+    bool changed = false;
+    for (NodeId id = graph_.size(); id-- > 0;) {
+      if (target_[id] == none) continue;
+      const int at = readers_level(id);
+      const int target = at > levels_.level(id) ? at : none;
+      changed = changed || target != target_[id];
+      target_[id] = target;
+    }
+    return changed;
+  }
+
+  /// What those that wait read: no input of the whole, but there so much longer; and bytes of what is read where they
+  /// were anyway, and would be once more. `made_there`: some of it would have to be stored for them.
+  struct Leaves {
+    std::set<NodeId> held;
+    std::int64_t read_again = 0;
+    bool made_there = false;
+  };
+
+  void add_operand(NodeId id, Value operand, std::vector<Leaves>& leaves) const {
+    const Value source = levels_.storage(operand);
+    const NodeId maker = source.node;
+    if (graph_.node(maker).op == Op::constant) return;
+    Leaves& own = leaves[id];
+    if (!levels_.is_in_place(maker) && (target_[maker] >= 0 || levels_.is_cloned(maker))) {
+      own.held.insert(leaves[maker].held.begin(), leaves[maker].held.end());
+      own.read_again += leaves[maker].read_again;
+      own.made_there = own.made_there || leaves[maker].made_there;
+      return;
+    }
+    const std::int64_t read = std::min(graph_.type(source).bytes(), read_of(id, operand));
+    const bool shared = std::ranges::any_of(levels_.uses(maker), [&](NodeId user) {
+      return !levels_.is_boundary(user) && target_[user] < 0 && levels_.level(user) == levels_.level(id);
+    });
+    if (shared) own.read_again += read;
+    if (!levels_.is_in_place(maker) && levels_.level(maker) >= levels_.level(id)) own.made_there = true;
+    if (graph_.node(maker).op != Op::parameter) own.held.insert(maker);
+  }
+
+  /// Bytes of an operand that an operator looks at.
+  [[nodiscard]] std::int64_t read_of(NodeId id, Value operand) const {
+    const Op op = graph_.node(id).op;
+    const bool picks = op == Op::gather || op == Op::dynamic_slice || op == Op::slice;
+    return picks ? graph_.node(id).type().bytes() : graph_.type(operand).bytes();
+  }
+
+  /// Whether somebody reads it who does not wait: what is read by those alone that do was never stored.
+  [[nodiscard]] bool is_handed_over(NodeId id) const {
+    return std::ranges::any_of(levels_.uses(id), [&](NodeId user) {
+      const bool cloned = !levels_.is_boundary(user) && levels_.is_cloned(user);
+      return cloned ? is_handed_over(user) : target_[user] < 0;
+    });
+  }
+
+  /// Takes back what would hold more memory than it hands over, or be read again for more than is saved.
+  bool keep_what_gains_nothing() {
+    std::vector<Leaves> leaves(graph_.size());
+    bool changed = false;
+    for (NodeId id = 0; id < graph_.size(); ++id) {
+      const bool cloned = !levels_.is_in_place(id) && levels_.is_cloned(id);
+      if (target_[id] < 0 && !cloned) continue;
+      for (const Value operand : graph_.node(id).operands) add_operand(id, operand, leaves);
+      if (target_[id] < 0 || !is_handed_over(id)) continue;
+      std::int64_t made = 0, held = 0;
+      for (const TensorType& type : graph_.node(id).results) made += type.bytes();
+      for (const NodeId leaf : leaves[id].held) held += graph_.node(leaf).type().bytes();
+      const bool gains = made >= shared_read_bytes && held <= made && leaves[id].read_again <= 2 * made;
+      if (gains && !leaves[id].made_there) continue;
+      target_[id] = none;
+      changed = true;
+    }
+    return changed;
+  }
+
+  const Graph& graph_;
+  const CutLevels& levels_;
+  const std::vector<bool> results_;
+  IdVector<NodeId, int> target_;
+};
+
 }  // namespace
 
 CutLevels::CutLevels(const Graph& graph, const CutOptions& options)
@@ -27,7 +153,10 @@ CutLevels::CutLevels(const Graph& graph, const CutOptions& options)
   if (options_.whole_loop) find_whole_loops();
   find_levels();
   find_recomputable();
-  if (options_.sink) sink_tails();
+  if (options_.sink) {
+    sink_tails();
+    sink_to_readers();
+  }
 }
 
 CutGraph CutLevels::take_boundaries() {
@@ -242,6 +371,19 @@ void CutLevels::sink_tails() {
   }
   for (NodeId id = 0; id < graph_.size(); ++id) {
     if (waits_[id]) level_[id] = last_level_;
+  }
+}
+
+void CutLevels::sink_to_readers() {
+  const IdVector<NodeId, int> target = Sinking(graph_, *this, [&](NodeId id) { return waits_[id]; }).find();
+  for (NodeId id = 0; id < graph_.size(); ++id) {
+    if (target[id] >= 0) level_[id] = target[id];
+  }
+  // What readers clone is at no lower level than what it is made of.
+  for (NodeId id = 0; id < graph_.size(); ++id) {
+    if (boundary_[id] || !is_cloned(id)) continue;
+    for (const Value operand : graph_.node(id).operands)
+      if (!boundary_[operand.node]) level_[id] = std::max(level_[id], level_[operand.node]);
   }
 }
 

@@ -58,6 +58,8 @@ class CutLevels {
   /// Lets operators that feed no boundary wait for the last level.
   void sink_tails();
   [[nodiscard]] bool must_stay(NodeId id) const;
+  /// Lets operators whose readers are all at one later level wait for these, which then need not load what they write.
+  void sink_to_readers();
   [[nodiscard]] bool in_memory(Value value) const;
   [[nodiscard]] bool is_source(NodeId id) const {
     return graph_.node(id).op == Op::parameter || graph_.node(id).op == Op::constant;

@@ -40,6 +40,8 @@ WORSE_THAN_ONCE = {
     "fragments/lamb_60": "two launches (4 us by the rule) that move 93 MB less than the one did (31 us)",
     "fragments/standardise": "two blocks an SM keep 39 % of the tensor in shared memory, where 46 % were kept; " + OLD_MODEL,
 }
+# Models with kernels that spill registers in a loop, and why they have to; of every other model none does.
+SPILLING = {}
 PATTERNS = {"hlo": "hlo/*.hlo.txt.gz", "onnx": "onnx/*.onnx", "fragments": "fragments/*.hlo.txt.gz"}
 
 
@@ -185,6 +187,16 @@ def slow_plan(kind, name, result):
                 f"{result['bytes'] / 1e6:.1f} MB; bench/models/tuned.py names those that may")
     if ratio <= MOST_BEYOND_TRAFFIC and known:
         return f"only {ratio:.2f} times its traffic now: take it off BEYOND_TRAFFIC in bench/models/tuned.py"
+    return ""
+
+
+def spilling(kind, name, result):
+    """What is wrong with a tuned model's kernels that spill in loops; empty when none does, or when it is known why."""
+    kernels = result.get("spilling_kernels", [])
+    if kernels and (kind, name) not in SPILLING:
+        return f"{len(kernels)} kernels spill in a loop: {kernels[0]}; SPILLING of bench/models/tuned.py names those that may"
+    if not kernels and "verified" in result and (kind, name) in SPILLING:
+        return "no kernel spills in a loop now: take it off SPILLING in bench/models/tuned.py"
     return ""
 
 

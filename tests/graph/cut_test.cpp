@@ -89,6 +89,59 @@ TEST(Cut, WhatIsStoredAnywayIsRead) {
   EXPECT_THAT(parameter_types(cut_graph.fragments[1].graph), ElementsAre("f32[512,512]", "f32[512,512]"));
 }
 
+// A value of two inputs that only the level behind a product needs.
+struct Side {
+  Builder b;
+  Value x = b.parameter(DType::f32, {512, 512}), w = b.parameter(DType::f32, {512, 512});
+  Value made = b.unary(Op::tanh, b.binary(Op::multiply, b.parameter(DType::f32, {512, 512}), x));
+
+  Value times_w(Value value) { return b.dot(value, w, rows_by_columns()); }
+  CutGraph cut_with(Value also) {
+    const Value sum = b.unary(Op::exp, b.binary(Op::add, b.binary(Op::multiply, times_w(x), made), made));
+    return cut(finished(b, {b.binary(Op::add, times_w(sum), also)}));
+  }
+};
+
+TEST(Cut, WhatOnlyALaterLevelReadsIsComputedThere) {
+  Side side;
+  const CutGraph cut_graph = side.cut_with(side.x);
+  ASSERT_EQ(cut_graph.fragments.size(), 1U);
+  EXPECT_EQ(cut_graph.fragments[0].level, 1);
+  EXPECT_EQ(count_of(cut_graph.fragments[0].graph, Op::tanh), Dims{1});
+  EXPECT_EQ(cut_graph.fragments[0].arguments.size(), 3U)
+      << "the product, and two inputs instead of what is made of them";
+  EXPECT_EQ(cut_graph.fragments[0].results.size(), 1U);
+}
+
+TEST(Cut, WhatAnotherLevelReadsTooStaysWhereItIs) {
+  Side side;
+  const CutGraph cut_graph = side.cut_with(side.made);
+  ASSERT_EQ(cut_graph.fragments.size(), 2U);
+  EXPECT_EQ(cut_graph.fragments[0].level, 0);
+  EXPECT_EQ(count_of(cut_graph.fragments[0].graph, Op::tanh), Dims{1});
+  EXPECT_EQ(count_of(cut_graph.fragments[1].graph, Op::tanh), Dims{0});
+}
+
+// A product as bf16 is half of what would be in memory until the next level otherwise.
+TEST(Cut, WhatIsMadeOfMoreThanItselfIsMadeAtOnce) {
+  for (const DType type : {DType::f32, DType::bf16}) {
+    Side side;
+    const Value product = side.times_w(side.x),
+                squashed = side.b.unary(Op::tanh, side.b.binary(Op::multiply, product, product));
+    const Value kept = side.b.convert(side.b.convert(squashed, type), DType::f32);
+    const Value next = side.b.unary(Op::exp, side.b.binary(Op::multiply, side.times_w(side.times_w(side.x)), kept));
+    const CutGraph cut_graph = cut(finished(side.b, {side.times_w(next)}));
+    const auto squashes = [&](int level) {
+      std::int64_t count = 0;
+      for (const FragmentSite& site : cut_graph.fragments)
+        count += site.level == level ? count_of(site.graph, Op::tanh)[0] : 0;
+      return count;
+    };
+    EXPECT_EQ(squashes(1), type == DType::bf16 ? 1 : 0);
+    EXPECT_EQ(squashes(2), type == DType::bf16 ? 0 : 1);
+  }
+}
+
 // Tests of one tensor of bytes, which are wanted behind a matmul; `shifted`: each of another place.
 Graph tests_of_bytes(int tests, bool shifted = false) {
   Builder b;

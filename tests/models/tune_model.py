@@ -4,7 +4,8 @@
 
 Half of the models and fragments, drawn by the commit's hash, are tuned in one test run (bench/models/tuned.py); the others
 are only planned (exit status 77) unless STITCH_MODELS=all is set. A plan that is predicted to take more than three
-times what its launches and bytes would fails, unless bench/models/tuned.py says why. The inputs' seed follows from the commit (STITCH_MODELS_SEED: another one).
+times what its launches and bytes would fails, and so does a kernel that spills registers in a loop, unless
+bench/models/tuned.py says why. The inputs' seed follows from the commit (STITCH_MODELS_SEED: another one).
 """
 import argparse
 import os
@@ -47,7 +48,7 @@ def main():
     faults = pathlib.Path(options.cache) / "faults"
     result = tuned.run(options.stitch, "tune", path, ["--cache", options.cache, "--seed", str(seed), "--faults", str(faults),
                                                       "--threads", str(options.threads)], options.timeout)
-    why = tuned.problem(result, tuned=True) or tuned.slow_plan(kind, name, result)
+    why = tuned.problem(result, tuned=True) or tuned.slow_plan(kind, name, result) or tuned.spilling(kind, name, result)
     if why:
         print(f"{kind}/{name}, seed {seed}: {why}")
         for line in result.get("wrong_candidates", []) + result.get("failures", []):

@@ -31,6 +31,7 @@ TEST(ModelReport, IsReadBackFromAServersJob) {
   report.verified_kernels = 2;
   report.wrong_kernels = 1;
   report.failed_candidates = {{"compile", 2}, {"correctness", 1}};
+  report.spilling_kernels = {"level 1: stitch_12ab"};
   report.wrong_candidates = {"level 1, kernel 12ab: result 0"};
   report.fault_fragments = {"87108ddd"};
   report.failures = {"level 2: no"};
@@ -41,7 +42,7 @@ TEST(ModelReport, IsReadBackFromAServersJob) {
       R"("uncertainty_us":0.25,"predicted_unfused_us":2.5,"seconds":{"import":0.1,"plan":0.2,"codegen":0.3,"verify":0.4,)"
       R"("measure":0.5,"search":0.6},"search":{"trials":24,"failed":2,"kernels":3,"settled":1,"improved":2,)"
       R"("saved_us":12.5},"boundaries":[{"operator":"sort","count":3}],"donations":[],"verified":{"kernels":2,"wrong":1},)"
-      R"("failed_candidates":{"compile":2,"correctness":1},)"
+      R"("failed_candidates":{"compile":2,"correctness":1},"spilling_kernels":["level 1: stitch_12ab"],)"
       R"("wrong_candidates":["level 1, kernel 12ab: result 0"],"fault_fragments":["87108ddd"],"failures":["level 2: no"]})");
   const auto read = model_report_from_json(to_json(report));
   ASSERT_TRUE(read.ok()) << read.error().message;
@@ -55,7 +56,8 @@ TEST(ModelReport, IsReadBackFromAServersJob) {
 
 TEST(ModelReport, OfAnOlderVersionLacksWhatCameLater) {
   nlohmann::json old = nlohmann::json::parse(to_json({}));
-  for (const char* later : {"search", "failed_candidates", "wrong_candidates", "fault_fragments"}) old.erase(later);
+  for (const char* later : {"search", "failed_candidates", "spilling_kernels", "wrong_candidates", "fault_fragments"})
+    old.erase(later);
   old["seconds"].erase("measure");
   old["seconds"].erase("search");
   const auto read = model_report_from_json(old.dump());

@@ -73,6 +73,7 @@ void FragmentTuning::finish(ModelReport& report) const {
   report.seconds.measure = noted_.seconds.measure;
   report.seconds.search = noted_.seconds.search;
   report.failed_candidates = noted_.failed_candidates;
+  report.spilling_kernels = noted_.spilling_kernels;
   report.wrong_candidates = noted_.wrong_candidates;
   report.fault_fragments = noted_.fault_fragments;
   report.failures.insert(report.failures.end(), noted_.failures.begin(), noted_.failures.end());
@@ -131,6 +132,7 @@ Status FragmentTuning::tune_one(const Entry& entry, const search::FusionPlan& pl
   noted_.seconds.measure += tuned->seconds.measure;
   for (const KernelReport& kernel : tuned->kernels) {
     if (kernel.verification && kernel.verification->correct) verified_.insert(kernel.key);
+    if (kernel.spills_in_loop) noted_.spilling_kernels.push_back(fmt::format("{}: {}", entry.name, kernel.name));
   }
   note_failures(tuned->fragment, tuned->trials, true, entry.name);
   if (memory_ != nullptr) STITCH_TRY(memory_->keep(*tuned));

@@ -43,6 +43,7 @@ void visit_fields(auto& archive, Of<ModelReport> auto& report) {
   archive.group("verified",
                 [&](auto& verified) { verified("kernels", report.verified_kernels)("wrong", report.wrong_kernels); });
   archive.defaulted("failed_candidates", report.failed_candidates);
+  archive.defaulted("spilling_kernels", report.spilling_kernels);
   archive.defaulted("wrong_candidates", report.wrong_candidates);
   archive.defaulted("fault_fragments", report.fault_fragments)("failures", report.failures);
 }
@@ -104,6 +105,7 @@ std::string to_table(const ModelReport& report) {
       all += fmt::format("{}{} {}", all.empty() ? "" : ", ", times, outcome);
     row("failed candidates", all);
   }
+  for (const std::string& spilling : report.spilling_kernels) row("spills in a loop", spilling);
   for (const std::string& wrong : report.wrong_candidates) row("wrong candidate", wrong);
   for (const std::string& failure : report.failures) row("no plan", failure);
   if (!report.fault_fragments.empty()) {

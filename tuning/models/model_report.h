@@ -49,6 +49,8 @@ struct ModelReport {
   std::int64_t wrong_kernels = 0;
   /// Candidates that were passed over for one behind them: what became of them (db::Outcome's name), count.
   std::map<std::string, std::int64_t> failed_candidates;
+  /// Kernels of plans that spill registers in a loop, which none of their candidates that were built does without.
+  std::vector<std::string> spilling_kernels;
   /// Of those that ran and were wrong, hung or faulted the first few: something is the matter with the generator.
   std::vector<std::string> wrong_candidates;
   std::vector<std::string> fault_fragments;  ///< keys of the fragments that they are of: what is to be sent in

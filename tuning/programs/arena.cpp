@@ -179,8 +179,10 @@ std::int64_t most_lent(std::span<const ArenaBlock> blocks, std::span<const LentM
   const auto there = [&](int l) { return lent[l].bytes - lent[l].slack; };
   std::vector<bool> fits_somewhere(used.size(), false);
   std::int64_t fitting = 0;
-  std::vector<std::int64_t> sizes, room, fit_smaller;  // by lent memory, smallest first
-  for (const int l : ordered(lent.size(), there)) {
+  std::vector<std::int64_t> sizes, before, room, fit_smaller;  // by lent memory, smallest first
+  std::int64_t bytes_before = -1;
+  for (const int l : ordered(lent.size(), [&](int l) { return std::pair(there(l), lent[l].until); })) {
+    std::swap(before, sizes);
     sizes.clear();
     fit_smaller.push_back(fitting);
     for (std::size_t u = 0; u < used.size(); ++u) {
@@ -189,7 +191,10 @@ std::int64_t most_lent(std::span<const ArenaBlock> blocks, std::span<const LentM
       if (!fits_somewhere[u]) fitting += used[u]->bytes;
       fits_somewhere[u] = true;
     }
-    room.push_back(most_that_fits(sizes, lent[l].bytes));
+    // Layers have results of the same sizes.
+    const bool as_before = lent[l].bytes == bytes_before && sizes == before;
+    room.push_back(as_before ? room.back() : most_that_fits(sizes, lent[l].bytes));
+    bytes_before = lent[l].bytes;
   }
   std::int64_t most = fitting, larger = 0;
   for (std::size_t l = lent.size(); l-- > 0;) {

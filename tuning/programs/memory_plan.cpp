@@ -1,5 +1,7 @@
 #include "tuning/programs/memory_plan.h"
 
+#include <algorithm>
+
 #include "api/program_lifetimes.h"
 #include "tuning/programs/arena.h"
 
@@ -25,20 +27,54 @@ class Lenders {
   std::vector<std::int64_t> results;  ///< whose it is, by position
 };
 
+/// What is to be placed, and where besides the arena.
+struct Memory {
+  Memory(const api::ProgramRegion& region, ResultMemory results) : Memory(region, results, api::lifetimes_of(region)) {}
+
+  std::vector<ArenaBlock> blocks;
+  std::vector<std::size_t> values;  ///< whose blocks these are
+  Lenders lenders;
+
+ private:
+  Memory(const api::ProgramRegion& region, ResultMemory results, const std::vector<api::Lifetime>& lifetimes)
+      : lenders(region, lifetimes) {
+    for (std::size_t v = 0; v < region.values.size(); ++v) {
+      if (!region.values[v].is_placed() || lifetimes[v].empty()) continue;
+      const std::int64_t used = region.values[v].type.bytes(), bytes = api::arena_bytes_of(used);
+      blocks.push_back({bytes, lifetimes[v].first, lifetimes[v].last, bytes - used});
+      values.push_back(v);
+    }
+    if (results == ResultMemory::kept) lenders.memory.clear();
+  }
+};
+
 }  // namespace
 
-void plan_memory(api::ProgramRegion& region, ResultMemory results) {
+std::int64_t least_arena_bytes(const api::ProgramRegion& region, ResultMemory results) {
+  const Memory memory(region, results);
+  return most_alive(memory.blocks, memory.lenders.memory);
+}
+
+std::vector<std::size_t> steps_of_peak(const api::ProgramRegion& region) {
   const std::vector<api::Lifetime> lifetimes = api::lifetimes_of(region);
-  std::vector<ArenaBlock> blocks;
-  std::vector<std::size_t> values;
+  std::vector<std::int64_t> alive(region.steps.size(), 0);
   for (std::size_t v = 0; v < region.values.size(); ++v) {
-    if (!region.values[v].is_placed() || lifetimes[v].empty()) continue;
-    const std::int64_t used = region.values[v].type.bytes(), bytes = api::arena_bytes_of(used);
-    blocks.push_back({bytes, lifetimes[v].first, lifetimes[v].last, bytes - used});
-    values.push_back(v);
+    if (region.values[v].storage != Storage::arena || lifetimes[v].empty()) continue;
+    for (int s = std::max(0, lifetimes[v].first); s <= lifetimes[v].last && s < std::ssize(alive); ++s)
+      alive[s] += region.values[v].type.bytes();
   }
-  Lenders lenders(region, lifetimes);
-  if (results == ResultMemory::kept) lenders.memory.clear();
+  const std::ptrdiff_t peak = std::ranges::max_element(alive) - alive.begin();
+  std::vector<std::size_t> steps;
+  for (std::ptrdiff_t s = std::min(peak, std::ssize(alive) - 1); s >= 0; --s) {
+    const auto stays = [&](int value) { return lifetimes[value].last >= peak; };
+    if (std::ranges::any_of(region.steps[s].results, stays)) steps.push_back(s);
+  }
+  return steps;
+}
+
+void plan_memory(api::ProgramRegion& region, ResultMemory results) {
+  const Memory memory(region, results);
+  const auto& [blocks, values, lenders] = memory;
   const ArenaLayout layout = lay_out(blocks, lenders.memory);
   for (std::size_t b = 0; b < blocks.size(); ++b) {
     api::ProgramValue& value = region.values[values[b]];

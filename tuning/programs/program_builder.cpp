@@ -1,8 +1,10 @@
 #include "tuning/programs/program_builder.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "graph/calls/column_tiles.h"
 #include "graph/canonical.h"
@@ -11,6 +13,7 @@
 #include "tuning/programs/eager_memory.h"
 #include "tuning/programs/memory_plan.h"
 #include "tuning/programs/region_pieces.h"
+#include "tuning/programs/site_parts.h"
 #include "tuning/programs/step_order.h"
 
 namespace stitch::tuning {
@@ -71,13 +74,14 @@ class RegionBuilder {
  public:
   /// `apart`: as of RegionPieces.
   RegionBuilder(Tables& tables, const Graph& graph, std::string name, std::int64_t occurrences, bool carried,
-                std::int64_t apart = 0)
+                const PartsApart& apart = {})
       : tables_(tables),
         pieces_(graph, carried, tables.options.whole_loop, tables.options.constraints, own_calls(tables, graph),
                 tables.options.quick_layouts, apart),
         graph_(graph),
         occurrences_(occurrences),
         carried_(carried),
+        apart_(apart.least_bytes > 0),
         // Of the model alone: what a step hands to a region's results is never what it hands to its parameters.
         results_(name.empty() && (graph.constraints | tables.options.constraints).in_place ? ResultMemory::kept
                                                                                            : ResultMemory::lent) {
@@ -107,10 +111,14 @@ class RegionBuilder {
     give_results_memory();
     STITCH_TRY(put_in_order(unordered));
     plan_memory(region_, results_);
+    if (apart_) find_levels_at_peak();
     region_.eager_bytes = eager_peak_bytes(graph_);
     tables_.program.regions[index] = std::move(region_);
     return index;
   }
+
+  /// Of fragments of several parts that write what is alive where most is, the last ones first. After build.
+  [[nodiscard]] const std::vector<int>& levels_at_peak() const { return levels_at_peak_; }
 
  private:
   int add_value(ProgramValue value) {
@@ -378,12 +386,35 @@ class RegionBuilder {
       if (const auto number = numbers_.find(pieces_.memory_of(result)); number != numbers_.end())
         kept.push_back(number->second);
     }
-    const std::vector<std::size_t> order = order_steps(unordered, bytes, kept);
-    if (order.size() != unordered.size())
+    const std::vector<std::vector<std::size_t>> orders = step_orders(unordered, bytes, kept);
+    if (orders.empty() && !unordered.empty())
       return make_error(ErrorKind::internal, "the pieces of '{}' wait for each other", region_.name);
-    for (const std::size_t s : order) region_.steps.push_back(std::move(steps_[s]));
-    std::ranges::move(late_copies_, std::back_inserter(region_.steps));
+    // The order decides what results can lend their memory to, too.
+    std::vector<ProgramStep> best = late_copies_;
+    std::int64_t least = std::numeric_limits<std::int64_t>::max();
+    for (const std::vector<std::size_t>& order : orders) {
+      region_.steps.clear();
+      for (const std::size_t s : order) region_.steps.push_back(steps_[s]);
+      std::ranges::copy(late_copies_, std::back_inserter(region_.steps));
+      const std::int64_t bytes_needed = least_arena_bytes(region_, results_);
+      if (bytes_needed >= least) continue;
+      least = bytes_needed;
+      best = std::move(region_.steps);
+    }
+    region_.steps = std::move(best);
     return {};
+  }
+
+  void find_levels_at_peak() {
+    std::map<std::vector<int>, int> level_of;  // by what their steps write
+    for (std::size_t p = 0; p < pieces_.pieces().size(); ++p) {
+      const auto* const* site = std::get_if<const graph::FragmentSite*>(&pieces_.pieces()[p].work);
+      if (site != nullptr && parts_of(graph_, **site).size() > 1) level_of.emplace(steps_[p].results, (*site)->level);
+    }
+    for (const std::size_t step : steps_of_peak(region_)) {
+      const auto found = level_of.find(region_.steps[step].results);
+      if (found != level_of.end()) levels_at_peak_.push_back(found->second);
+    }
   }
 
   Tables& tables_;
@@ -391,7 +422,9 @@ class RegionBuilder {
   const Graph& graph_;
   const std::int64_t occurrences_;
   const bool carried_;
+  const bool apart_;  ///< somebody asks for levels_at_peak
   const ResultMemory results_;
+  std::vector<int> levels_at_peak_;
   ProgramRegion region_;
   std::vector<ProgramStep> steps_;  ///< per piece
   std::vector<ProgramStep> late_copies_;
@@ -417,24 +450,77 @@ std::int64_t memory_needed_by(const ProgramRegion& region) {
   return bytes;
 }
 
-/// Where a program needs more memory than operators that run one at a time, tries it with large parts of fragments
-/// apart: a cut packs what is on one level, such as the weights of all layers, of which each is wanted at another time.
-/// Taken where it saves a twentieth, since each part is one more launch.
-Status put_parts_apart(Tables& tables, const Graph& graph) {
-  constexpr std::int64_t shares = 32, least_part = std::int64_t{1} << 20;
-  constexpr double least_saving = 0.05;
-  const ProgramRegion& whole = tables.program.regions[0];
-  const std::int64_t needed = memory_needed_by(whole);
-  if (needed <= whole.eager_bytes) return {};
-  Tables other{tables.options, {}, {}, {}, tables.ours};
-  const std::int64_t apart = std::max(least_part, needed / shares);
-  const Result<int> outermost = RegionBuilder(other, graph, "", 1, false, apart).build();
-  if (!outermost) return outermost.error();
-  if (static_cast<double>(memory_needed_by(other.program.regions[0])) <=
-      (1 - least_saving) * static_cast<double>(needed))
-    tables.program = std::move(other.program);
-  return {};
-}
+/// Where a program needs more memory than operators that run one at a time, parts of fragments are put apart: a cut
+/// packs what is on one level, such as the weights of all layers, of which each is wanted at another time. Each part is
+/// one more launch, so that it must pay.
+class Parting {
+ public:
+  Parting(Tables& tables, const Graph& graph) : tables_(tables), graph_(graph) {}
+
+  Status part() {
+    if (needed() <= eager()) return {};
+    STITCH_TRY(part_everywhere());
+    return needed() <= eager() ? Status() : part_at_peaks();
+  }
+
+ private:
+  [[nodiscard]] std::int64_t needed() const { return memory_needed_by(tables_.program.regions[0]); }
+  [[nodiscard]] std::int64_t eager() const { return tables_.program.regions[0].eager_bytes; }
+  /// A twentieth less than before, or no more than eager.
+  [[nodiscard]] bool pays(std::int64_t bytes, std::int64_t before) const {
+    constexpr double least_saving = 0.05;
+    return bytes <= eager() || static_cast<double>(bytes) <= (1 - least_saving) * static_cast<double>(before);
+  }
+
+  struct Parted {
+    api::Program program;
+    std::vector<int> levels_at_peak;  ///< of fragments that could be parted, the last ones first
+  };
+  Result<Parted> build(const PartsApart& apart) {
+    Tables tables{tables_.options, {}, {}, {}, tables_.ours};
+    RegionBuilder builder(tables, graph_, "", 1, false, apart);
+    if (const Result<int> outermost = builder.build(); !outermost) return outermost.error();
+    tables_.ours = std::move(tables.ours);
+    return Parted{std::move(tables.program), builder.levels_at_peak()};
+  }
+
+  /// Large parts, of all fragments.
+  Status part_everywhere() {
+    constexpr std::int64_t shares = 32, least_part = std::int64_t{1} << 20;
+    STITCH_ASSIGN(Parted parted, build({std::max(least_part, needed() / shares), {}}));
+    const std::int64_t bytes = memory_needed_by(parted.program.regions[0]);
+    if (bytes < needed() && pays(bytes, needed())) tables_.program = std::move(parted.program);
+    return {};
+  }
+
+  /// Small parts, of single fragments that leave something where most is alive: each that helps, until there is enough.
+  Status part_at_peaks() {
+    constexpr int most_tries = 12;
+    constexpr std::int64_t shares = 1024, least_part = std::int64_t{64} << 10;
+    PartsApart apart{std::max(least_part, needed() / shares), std::set<int>()};
+    STITCH_ASSIGN(Parted best, build(apart));
+    std::int64_t least = memory_needed_by(best.program.regions[0]);
+    std::set<int> tried;
+    for (int t = 0; t < most_tries && least > eager(); ++t) {
+      const auto next = std::ranges::find_if(best.levels_at_peak, [&](int level) { return !tried.contains(level); });
+      if (next == best.levels_at_peak.end()) break;
+      tried.insert(*next);
+      PartsApart further = apart;
+      further.levels->insert(*next);
+      STITCH_ASSIGN(Parted parted, build(further));
+      const std::int64_t bytes = memory_needed_by(parted.program.regions[0]);
+      if (bytes >= least) continue;
+      least = bytes;
+      best = std::move(parted);
+      apart = std::move(further);
+    }
+    if (least < needed() && pays(least, needed())) tables_.program = std::move(best.program);
+    return {};
+  }
+
+  Tables& tables_;
+  const Graph& graph_;
+};
 
 }  // namespace
 
@@ -445,7 +531,7 @@ Result<api::Program> build_program(const graph::Graph& graph, const ProgramOptio
   const Graph& outer = tiled ? *tiled : graph;
   const Result<int> outermost = RegionBuilder(tables, outer, "", 1, false).build();
   if (!outermost) return outermost.error();
-  STITCH_TRY(put_parts_apart(tables, outer));
+  STITCH_TRY(Parting(tables, outer).part());
   api::Program& program = tables.program;
   program.parameters = ports(program.regions[0], program.regions[0].parameters);
   program.results = ports(program.regions[0], program.regions[0].results);

@@ -34,11 +34,11 @@ graph::CutGraph cut_region(const graph::Graph& graph, bool carried,
 RegionPieces::RegionPieces(const graph::Graph& graph, bool carried,
                            const std::function<bool(const graph::Graph&)>& whole_loop,
                            const graph::Constraints& constraints, const graph::OwnCall& own, bool quick_layouts,
-                           std::int64_t apart)
+                           const PartsApart& apart)
     : graph_(graph), carried_(carried), cut_(cut_region(graph, carried, whole_loop, constraints, own, quick_layouts)) {
   for (const graph::FragmentSite& site : cut_.fragments) {
     std::vector<graph::FragmentSite> parts;
-    if (apart > 0) parts = large_parts_of(site, apart);
+    if (apart.concern(site)) parts = large_parts_of(site, apart.least_bytes);
     for (graph::FragmentSite& part : parts) add_fragment(parts_.emplace_back(std::move(part)));
     if (parts.empty()) add_fragment(site);
   }

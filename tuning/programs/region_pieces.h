@@ -3,6 +3,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <vector>
@@ -15,16 +16,26 @@
 
 namespace stitch::tuning {
 
+/// Fragments whose parts that no value connects are pieces of their own, so that each has a place in the order of
+/// steps.
+struct PartsApart {
+  std::int64_t least_bytes = 0;         ///< those that write at least so many; 0: none
+  std::optional<std::set<int>> levels;  ///< of the fragments at these levels; nothing: of all
+
+  [[nodiscard]] bool concern(const graph::FragmentSite& site) const {
+    return least_bytes > 0 && (!levels || levels->contains(site.level));
+  }
+};
+
 /// A region's graph in pieces, and which of its values lies in whose memory.
 class RegionPieces {
  public:
   /// `carried`, `whole_loop` and `constraints`: see graph::CutOptions; `own`: see graph::LibraryOptions, asked as well
-  /// which products are one piece, and which have what stands behind them; `quick_layouts`: likewise. `apart`: the
-  /// parts of a fragment that no value connects are pieces of their own where each writes at least so many bytes, so
-  /// that each has a place in the order; 0: never. `graph` must outlive it.
+  /// which products are one piece, and which have what stands behind them; `quick_layouts`: likewise. `graph` must
+  /// outlive it.
   RegionPieces(const graph::Graph& graph, bool carried, const std::function<bool(const graph::Graph&)>& whole_loop,
                const graph::Constraints& constraints = {}, const graph::OwnCall& own = {}, bool quick_layouts = false,
-               std::int64_t apart = 0);
+               const PartsApart& apart = {});
 
   [[nodiscard]] const graph::Graph& graph() const { return graph_; }
   [[nodiscard]] const std::vector<RegionPiece>& pieces() const { return pieces_; }

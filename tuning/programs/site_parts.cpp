@@ -39,7 +39,9 @@ class Parting {
         return inside_.contains(operand.node) ? connecting_.contains(operand.node)
                                               : std::ranges::count(site.arguments, operand) > 0;
       };
-      if (std::ranges::any_of(graph.node(id).operands, connects)) connecting_.insert(id);
+      // A number (the place of an update) is computed once more at no cost.
+      const bool is_number = graph.node(id).results.size() == 1 && graph.node(id).type().elements() == 1;
+      if (!is_number && std::ranges::any_of(graph.node(id).operands, connects)) connecting_.insert(id);
     }
   }
 
@@ -90,7 +92,7 @@ class Parting {
   const Graph& graph_;
   const FragmentSite& site_;
   const std::set<NodeId> inside_;
-  std::set<NodeId> connecting_;  ///< nodes that depend on the fragment's arguments
+  std::set<NodeId> connecting_;  ///< tensors that depend on the fragment's arguments
 };
 
 }  // namespace

@@ -9,8 +9,8 @@
 
 namespace stitch::tuning {
 
-/// The parts of a fragment that share no more than constants, each as a fragment of its own, in the order of their
-/// first results. One: the fragment itself, or a part of it whose graph cannot be made.
+/// The parts of a fragment that share no more than constants and single numbers, each as a fragment of its own, in the
+/// order of their first results. One: the fragment itself, or a part of it whose graph cannot be made.
 std::vector<graph::FragmentSite> parts_of(const graph::Graph& graph, const graph::FragmentSite& site);
 
 /// The fragment with other results, which its nodes compute, and what these read. Error: internal (they are made of

@@ -14,11 +14,12 @@ struct UnorderedStep {
   int first = 0, last = 0;   ///< the first and the last of its operators in the source's order
 };
 
-/// An order in which every step comes after those that write what it reads. Several are made (the source's, and one
-/// that always takes the step which leaves least alive), and the one with the fewest bytes alive at once is taken.
-/// `bytes`: per value what it takes from its first write on; 0 for memory that nothing else can have before. `kept`:
-/// values that are read after the last step. Nothing, when steps wait for each other.
-std::vector<std::size_t> order_steps(std::span<const UnorderedStep> steps, std::span<const std::int64_t> bytes,
-                                     std::span<const int> kept);
+/// Orders in which every step comes after those that write what it reads, that with the fewest bytes alive at once
+/// first: the source's; those that always take the step which leaves least alive; and such from the last step back,
+/// which have what is made of little wait until it is wanted. No two are the same. `bytes`: per value what it takes
+/// from its first write on; 0 for memory that nothing else can have before. `kept`: values that are read after the last
+/// step. None when steps wait for each other.
+std::vector<std::vector<std::size_t>> step_orders(std::span<const UnorderedStep> steps,
+                                                  std::span<const std::int64_t> bytes, std::span<const int> kept);
 
 }  // namespace stitch::tuning
