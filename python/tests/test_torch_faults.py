@@ -179,6 +179,22 @@ def test_what_a_living_server_lacks_is_no_dead_server(monkeypatch, caplog):
     assert report["kernel_calls"] == 1 and [entry["kind"] for entry in report["failed"]] == ["plan: unavailable"]
 
 
+def test_of_a_busy_server_the_plan_is_asked_for_again(monkeypatch):
+    ask, asked = stitch._server.Shared.plan, []
+
+    def busy(*arguments, **settings):
+        asked.append(time.monotonic())
+        if len(asked) < 3:
+            raise stitch.Timeout("no plan within 60 s")
+        return ask(*arguments, **settings)
+
+    monkeypatch.setattr(stitch._server.Shared, "plan", busy)
+    x = torch.randn(4)
+    torch.testing.assert_close(run(lambda x: x * 43.5, x), x * 43.5)
+    report = stitch.torch.report()
+    assert len(asked) == 3 and report["kernel_calls"] == 1 and report["failed"] == [], report
+
+
 def test_what_is_asked_for_meanwhile_keeps_no_server_dead(tmp_path):
     server = f"unix://{tmp_path}/nobody.sock"
     since = []

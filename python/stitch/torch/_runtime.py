@@ -31,6 +31,7 @@ _FETCH_MS = 60_000
 _ATTEMPTS = 10
 _RETRY_SECONDS = 30.0
 _PROBE_SECONDS = 2.0
+_ALIVE_SECONDS = 30.0
 
 _slots: dict = {}
 _dead: dict = {}
