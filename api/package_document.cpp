@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 
+#include "api/launch_limits.h"
 #include "base/device_class.h"
 #include "graph/codec/codec.h"
 
@@ -95,37 +96,9 @@ std::string why_not_architecture(const PlanTarget& target, const DeviceSpec& dev
                      device.compute_minor);
 }
 
-/// A grid barrier waits for all blocks: as many must fit on an SM as the plan's own GPU holds of them.
-std::string why_not_resident(const KernelLaunch& launch, const DeviceSpec& planned, const DeviceSpec& device) {
-  const std::int64_t per_sm = (launch.blocks + planned.sm_count - 1) / planned.sm_count;
-  const bool fits = launch.blocks <= per_sm * device.sm_count && per_sm * launch.threads <= device.threads_per_sm &&
-                    per_sm <= device.blocks_per_sm &&
-                    per_sm * (launch.shared_bytes + device.shared_reserved_per_block) <= device.shared_per_sm;
-  if (fits) return "";
-  return fmt::format("kernel {} has a barrier over {} blocks, which {} with {} SMs may not hold at once", launch.name,
-                     launch.blocks, device.name, device.sm_count);
-}
-
-std::string why_not_launch(const KernelLaunch& launch, const DeviceSpec& planned, const DeviceSpec& device) {
-  if (launch.threads > device.max_threads_per_block) {
-    return fmt::format("kernel {} has {} threads a block, {} allows {}", launch.name, launch.threads, device.name,
-                       device.max_threads_per_block);
-  }
-  if (launch.shared_bytes > device.shared_per_block) {
-    return fmt::format("kernel {} needs {} bytes of shared memory a block, {} has {}", launch.name, launch.shared_bytes,
-                       device.name, device.shared_per_block);
-  }
-  if (launch.cluster > device.max_cluster_blocks) {
-    return fmt::format("kernel {} has clusters of {} blocks, {} allows {}", launch.name, launch.cluster, device.name,
-                       device.max_cluster_blocks);
-  }
-  return launch.cooperative ? why_not_resident(launch, planned, device) : "";
-}
-
 /// Why a program cannot run on the GPU; empty when it can.
 std::string why_not(const Program& program, const DeviceSpec& device) {
   if (std::string why = why_not_architecture(program.target, device); !why.empty()) return why;
-  const auto planned = find_device_class(program.target.device);
   for (const ProgramRegion& region : program.regions) {
     for (const ProgramStep& step : region.steps) {
       if (const auto* foreign = std::get_if<ForeignStep>(&step.work))
@@ -134,11 +107,7 @@ std::string why_not(const Program& program, const DeviceSpec& device) {
   }
   for (const ProgramFragment& fragment : program.fragments) {
     if (!fragment.plan) return fmt::format("fragment {} has no plan: {}", fragment.key.hex(), fragment.why_none);
-    for (const KernelLaunch& launch : fragment.plan->launches) {
-      // Of a class that nobody knows nothing is sure to be resident.
-      const DeviceSpec& own = planned ? planned->spec : device;
-      if (std::string why = why_not_launch(launch, own, device); !why.empty()) return why;
-    }
+    if (std::string why = why_not_launched(*fragment.plan, program.target.device, device); !why.empty()) return why;
   }
   return "";
 }

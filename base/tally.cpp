@@ -27,7 +27,7 @@ using Listed = std::map<std::array<std::string, Fields>, std::int64_t>;
 
 struct Sums {
   std::map<std::string, PhaseSum, std::less<>> phases;
-  std::map<std::string, std::int64_t, std::less<>> plans, events;
+  std::map<std::string, std::int64_t, std::less<>> plans, labels, events;
   Listed<4> misses, fell_back;
   std::int64_t left_out = 0;
 };
@@ -109,9 +109,10 @@ void count(std::string_view event, std::int64_t by) {
   add(sums().events, event, by);
 }
 
-void plan(std::string_view source) {
+void plan(std::string_view source, std::string_view label) {
   const std::lock_guard lock(mutex());
   add(sums().plans, source, 1);
+  if (!label.empty()) add(sums().labels, label, 1);
 }
 
 void miss(std::string_view fragment, std::string_view name, std::string_view reason, std::string_view served) {
@@ -135,8 +136,9 @@ std::string json() {
                           sum.count, sum.us, sum.failed);
   }
   return fmt::format(
-      R"({{"phases":{{{}}},"plans_by_source":{},"events":{},"missed":{},"fell_back":{},"launches":{},"left_out":{}}})",
-      phases, text_of(all.plans), text_of(all.events), text_of(all.misses, {"fragment", "name", "reason", "source"}),
+      R"({{"phases":{{{}}},"plans_by_source":{},"plans_by_label":{},"events":{},"missed":{},"fell_back":{},"launches":{},"left_out":{}}})",
+      phases, text_of(all.plans), text_of(all.labels), text_of(all.events),
+      text_of(all.misses, {"fragment", "name", "reason", "source"}),
       text_of(all.fell_back, {"what", "reason", "to", "where"}), kernels_launched.load(std::memory_order_relaxed),
       all.left_out);
 }

@@ -3,8 +3,10 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 
+#include "base/device_spec.h"
 #include "base/device_traits.h"
 #include "base/result.h"
 #include "client/executor.h"
@@ -19,6 +21,7 @@ struct CudaContext {
   CUcontext context = nullptr;
   int capability = 0;  ///< 90
   DeviceTraits traits;
+  std::optional<DeviceSpec> spec;  ///< of the GPU's class; nothing where the driver does not say what it is
 
   CudaContext() = default;
   CudaContext(const CudaContext&) = delete;

@@ -4,6 +4,8 @@
 #include <map>
 #include <vector>
 
+#include "api/launch_limits.h"
+#include "base/device_class.h"
 #include "base/tally.h"
 #include "base/trace.h"
 #include "client/cuda_context.h"
@@ -80,6 +82,7 @@ class CudaPlan final : public LoadedPlan {
   Status launch_behind(StreamTail& tail, Addresses parameters, Addresses results, void* stream) override;
 
  private:
+  [[nodiscard]] Status check_launches() const;
   Status load_kernel(const api::KernelLaunch& launch, const ArtifactSource& artifacts);
   Status zero_workspace();
   Status enqueue_copies(bool before, StreamTail& tail, Addresses parameters, Addresses results, CUstream stream);
@@ -136,7 +139,16 @@ Status CudaPlan::load_kernel(const api::KernelLaunch& launch, const ArtifactSour
   return {};
 }
 
+Status CudaPlan::check_launches() const {
+  if (!context_->spec) return {};
+  const std::string why = api::why_not_launched(plan_, plan_.target.device, *context_->spec);
+  if (why.empty()) return {};
+  return make_error(ErrorKind::constraint, "{}: the plan is for {}; ask a server, or make a package, for {}", why,
+                    plan_.target.device, context_->spec->name);
+}
+
 Status CudaPlan::load(const ArtifactSource& artifacts) {
+  STITCH_TRY(check_launches());
   const CurrentContext current(*context_);
   STITCH_TRY(current.status());
   const BesideCaptures beside(driver_);
@@ -245,6 +257,9 @@ Result<std::unique_ptr<CudaExecutor>> CudaExecutor::create(int device, const std
                    "cuDeviceGetAttribute", ErrorKind::unavailable));
   context->capability = major * 10 + minor;
   context->traits = cuda::read_traits(driver, context->device);
+  if (context->traits.known()) {
+    if (const auto known = classify(context->traits)) context->spec = known->spec;
+  }
   STITCH_TRY(driver.check(driver.retain_primary(&context->context, context->device), "cuDevicePrimaryCtxRetain",
                           ErrorKind::unavailable));
   return std::unique_ptr<CudaExecutor>(new CudaExecutor(std::move(context)));

@@ -63,8 +63,9 @@ class Executor {
   virtual ~Executor() = default;
   /// What the driver reports of the GPU, so that plans are for it; nothing where any server's target will do.
   [[nodiscard]] virtual std::optional<DeviceTraits> traits() const { return std::nullopt; }
-  /// Fetches the plan's kernels and loads them. Errors: those of `artifacts`; unsupported (compiled for another
-  /// device), resource_exhausted, runtime.
+  /// Fetches the plan's kernels and loads them. Errors: those of `artifacts`; constraint (a kernel needs more than the
+  /// device has, api::why_not_launched; nothing is fetched then), unsupported (compiled for another device),
+  /// resource_exhausted, runtime.
   virtual Result<std::unique_ptr<LoadedPlan>> load(const api::Plan& plan, const ArtifactSource& artifacts) = 0;
 };
 

@@ -1,5 +1,7 @@
 #include "client/host/library_call.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -168,13 +170,26 @@ bool is_covered(Op op) {
   }
 }
 
+/// How a value of a call is named to people: "parameter 1", by its place in the step, or the operator.
+std::string place_of(const Graph& call, NodeId id) {
+  const auto parameter = std::ranges::find(call.parameters(), id);
+  if (parameter == call.parameters().end()) return std::string(to_string(call.node(id).op));
+  return fmt::format("parameter {}", parameter - call.parameters().begin());
+}
+
 }  // namespace
 
 Status covers_library_call(const Graph& call) {
-  for (const Node& node : call.nodes()) {
-    if (!is_covered(node.op) || !graph::is_floating(node.type().dtype)) {
-      return make_error(ErrorKind::unsupported, "no library of the host computes {} of {}", to_string(node.op),
-                        to_string(node.type()));
+  const char* const instead = "programs made with --products ours have kernels in the place of libraries";
+  for (NodeId id = 0; id < call.size(); ++id) {
+    const Node& node = call.node(id);
+    if (!graph::is_floating(node.type().dtype)) {
+      return make_error(ErrorKind::unsupported, "no library of the host computes in {}, and {} is {}; {}",
+                        to_string(node.type().dtype), place_of(call, id), to_string(node.type()), instead);
+    }
+    if (!is_covered(node.op)) {
+      return make_error(ErrorKind::unsupported, "no library of the host computes {} ({}); {}", to_string(node.op),
+                        to_string(node.type()), instead);
     }
   }
   return {};

@@ -7,7 +7,9 @@
 namespace stitch::client {
 
 /// Whether run_library_call computes the graph: dots and convolutions of floating values, with layouts around them and
-/// scales, sums, maxima and conversions. Error: unsupported, naming the operator.
+/// scales, sums, maxima and conversions. Error: unsupported, naming the operator, or the parameter that is of another
+/// type
+/// ("parameter 1", by its place in the step), and who computes it instead.
 Status covers_library_call(const graph::Graph& call);
 
 /// Computes a library call on host memory (api::ProgramCall::graph): products in f32, in f64 where it has any f64, and

@@ -34,7 +34,7 @@ void note_answer(trace::Phase& phase, const Result<api::LookupAnswer>& answer, s
     return;
   }
   const bool hit = answer->source == api::LookupAnswer::Source::store;
-  tally::plan(source_of(*answer));
+  tally::plan(source_of(*answer), answer->plan ? std::string_view(answer->plan->label) : std::string_view());
   if (!hit) tally::miss(answer->fragment.hex(), name, why_missed(*answer), source_of(*answer));
   if (!trace::enabled()) return;
   phase.add({"fragment", answer->fragment.hex()});
@@ -65,7 +65,7 @@ std::string name_in_trace(const graph::Graph& fragment, const std::string& name)
 void trace_plans(const api::Program& program, std::string_view source) {
   for (const api::ProgramFragment& fragment : program.fragments) {
     if (!fragment.plan) continue;
-    tally::plan(source);
+    tally::plan(source, fragment.plan->label);
     if (!trace::enabled()) continue;
     trace::event("fragment", {{"fragment", fragment.key.hex()},
                               {"name", program.model},

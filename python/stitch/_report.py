@@ -15,7 +15,8 @@ def report() -> dict[str, typing.Any]:
     * `phases`: by name (docs/tracing.md has them) `count`, `us` (microseconds, those of phases inside included) and how
       many `failed`;
     * `plans_by_source`: how many fragments got theirs from where (`store`, `stale`, `predicted`, `file`, `made`), by all
-      front ends, each time that a server was asked; `missed`: those that had none stored, with fragment, name, reason
+      front ends, each time that a server was asked; `plans_by_label`: how well founded these plans' times were
+      (`measured`, `near`, `predicted`, `default`); `missed`: those that had none stored, with fragment, name, reason
       and `source`, which is where they have one from instead, or "";
     * `launches` of kernels on any device, those of CUDA graphs once, when they were captured; `events`: `jobs` of tuning
       that were handed in, `swaps` of plans, plans `withdrawn`;

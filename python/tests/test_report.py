@@ -28,6 +28,7 @@ def test_hits_misses_phases_and_launches_are_counted():
     plan = stitch.plan(scaled(96), deadline_ms=120_000, improve=False)
     report = stitch.report()
     assert report["plans_by_source"] == {"predicted": 1} and report["launches"] == 0
+    assert report["plans_by_label"] == {plan.info["label"]: 1}
     (miss,) = report["missed"]
     assert miss["fragment"] == plan.info["fragment"] and (miss["name"], miss["count"]) == ("scaled", 1)
     assert miss["source"] == "predicted" and miss["reason"]

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -177,6 +178,57 @@ def test_what_a_living_server_lacks_is_no_dead_server(monkeypatch, caplog):
     assert "the server is shutting down" in said
     report = stitch.torch.report()
     assert report["kernel_calls"] == 1 and [entry["kind"] for entry in report["failed"]] == ["plan: unavailable"]
+
+
+def test_of_a_busy_server_the_plan_is_asked_for_again(monkeypatch):
+    ask, asked = stitch._server.Shared.plan, []
+
+    def busy(*arguments, **settings):
+        asked.append(time.monotonic())
+        if len(asked) < 3:
+            raise stitch.Timeout("no plan within 60 s")
+        return ask(*arguments, **settings)
+
+    monkeypatch.setattr(stitch._server.Shared, "plan", busy)
+    x = torch.randn(4)
+    torch.testing.assert_close(run(lambda x: x * 43.5, x), x * 43.5)
+    report = stitch.torch.report()
+    assert len(asked) == 3 and report["kernel_calls"] == 1 and report["failed"] == [], report
+
+
+def test_a_server_that_does_not_answer_is_not_waited_for_by_graphs_with_random_numbers(monkeypatch):
+    """They are compiled with PyTorch's numbers, and run; once there is a server others have ours."""
+    connect, answering, asking = stitch._server.connect, threading.Event(), []
+
+    def silent(*arguments, **settings):
+        asking.append(threading.current_thread())
+        assert answering.wait(60)
+        return connect(*arguments, **settings)
+
+    monkeypatch.setattr(stitch._server, "connect", silent)
+    monkeypatch.setattr(stitch._server, "_clients", {})
+    monkeypatch.setattr(_runtime, "_probes", {})
+    options = {**EMULATED, "deadline_ms": 0}
+
+    def drawn(scale, options=options):
+        torch._dynamo.reset()
+        torch.manual_seed(5)
+        return run(lambda x: torch.nn.functional.dropout(x * scale, 0.5), torch.ones(64), options=options)
+
+    try:
+        for scale in (44.5, 45.5):
+            ours = drawn(scale)
+            torch.manual_seed(5)
+            torch.testing.assert_close(ours, torch.nn.functional.dropout(torch.ones(64) * scale, 0.5))
+        assert asking and threading.main_thread() not in asking
+        assert [entry["op"] for entry in stitch.torch.report()["fell_back"]] == ["aten.bernoulli.p"]
+    finally:
+        answering.set()
+    assert stitch.torch.wait(60)
+    stitch.torch.reset()
+    drawn(46.5, EMULATED)
+    report = stitch.torch.report()
+    assert report["fell_back"] == [] and report["kernel_calls"] > 0, report
 
 
 def test_what_is_asked_for_meanwhile_keeps_no_server_dead(tmp_path):

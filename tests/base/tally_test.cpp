@@ -25,16 +25,20 @@ class Tally : public testing::Test {
 };
 
 TEST_F(Tally, IsEmptyAtFirst) {
-  EXPECT_EQ(sums(), json::parse(R"({"phases": {}, "plans_by_source": {}, "events": {}, "missed": [], "fell_back": [],
+  EXPECT_EQ(
+      sums(),
+      json::parse(
+          R"({"phases": {}, "plans_by_source": {}, "plans_by_label": {}, "events": {}, "missed": [], "fell_back": [],
                                     "launches": 0, "left_out": 0})"));
 }
 
 TEST_F(Tally, CountsWhatIsAlikeTogether) {
   tally::phase("fetch", 40, false);
   tally::phase("fetch", 2, true);
-  tally::plan("store");
-  tally::plan("store");
-  tally::plan("predicted");
+  tally::plan("store", "measured");
+  tally::plan("store", "predicted");
+  tally::plan("predicted", "predicted");
+  tally::plan("pending", "");
   tally::count("swaps");
   tally::launched(3);
   tally::launched(4);
@@ -42,7 +46,8 @@ TEST_F(Tally, CountsWhatIsAlikeTogether) {
   tally::fell_back("sort", "too long", "XLA", "here");
   EXPECT_EQ(sums(), json::parse(R"({
     "phases": {"fetch": {"count": 2, "us": 42, "failed": 1}},
-    "plans_by_source": {"store": 2, "predicted": 1}, "events": {"swaps": 1}, "launches": 7, "left_out": 0,
+    "plans_by_source": {"store": 2, "predicted": 1, "pending": 1},
+    "plans_by_label": {"measured": 1, "predicted": 2}, "events": {"swaps": 1}, "launches": 7, "left_out": 0,
     "missed": [
       {"fragment": "f", "name": "softmax", "reason": "another \"reason\"", "source": "predicted", "count": 1},
       {"fragment": "f", "name": "softmax", "reason": "no", "source": "predicted", "count": 2}],

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <functional>
 
 #include "client/cuda_executor.h"
 #include "client/emulated_executor.h"
@@ -168,9 +169,10 @@ TEST_F(FakeDriverTest, OnlyBehindAKernelIsOneThatWaitsLaunchedDependent) {
   EXPECT_TRUE((*loaded)->launch(in, apart, nullptr).ok());
   EXPECT_EQ(launches_of(log()), "-d-") << "of what stands in a caller's stream nothing is known";
 
-  // The third of the driver's GPUs is of compute capability 8.0.
+  // The third of the driver's GPUs is of compute capability 8.0, and has no clusters.
   auto older = CudaExecutor::create(2, STITCH_FAKE_DRIVER);
   ASSERT_TRUE(older.ok()) << older.error().message;
+  for (api::KernelLaunch& launch : plan.launches) launch.cluster = 1;
   auto there = (*older)->load(plan, artifact);
   ASSERT_TRUE(there.ok()) << there.error().message;
   EXPECT_EQ(launched(**there, StreamTail::kernel, alike, StreamTail::kernel), "---");
@@ -184,6 +186,46 @@ TEST_F(FakeDriverTest, ForeignKernelsAndDevicesAreNamed) {
             (Error{ErrorKind::unsupported, "copy: kernel copy was compiled for sm_90a, this GPU is sm_90"}));
   EXPECT_EQ(CudaExecutor::create(5, STITCH_FAKE_DRIVER).error().message,
             "cuDeviceGet: CUDA_ERROR_OTHER (as the test wanted)");
+}
+
+struct Need {
+  const char* name;
+  std::function<void(api::KernelLaunch&)> more;
+  const char* why;
+};
+
+TEST_F(FakeDriverTest, WhatAGpuCannotLaunchIsRefusedBeforeItIsFetched) {
+  auto smaller = CudaExecutor::create(2, STITCH_FAKE_DRIVER);  // an A100
+  ASSERT_TRUE(smaller.ok()) << smaller.error().message;
+  reinterpret_cast<void (*)()>(::dlsym(library_, "stitch_fake_clear"))();
+  const Need needs[] = {
+      {"shared memory", [](auto& launch) { launch.shared_bytes = 200'000; },
+       "kernel copy needs 200000 bytes of shared memory a block, a100-80gb has 166912"},
+      {"clusters", [](auto& launch) { launch.cluster = 2; },
+       "kernel copy has clusters of 2 blocks, a100-80gb allows 1"},
+      {"a grid barrier", [](auto& launch) { launch.blocks = 132; },
+       "kernel copy has a barrier over 132 blocks, which a100-80gb with 108 SMs may not hold at once"}};
+  api::Plan plan = copying_plan();
+  plan.target.device = "h100";
+  plan.launches[0].cluster = 1;
+  for (const Need& need : needs) {
+    SCOPED_TRACE(need.name);
+    api::Plan other = plan;
+    need.more(other.launches[0]);
+    const auto loaded = (*smaller)->load(other, [](const Sha256&) -> Result<std::string> {
+      ADD_FAILURE() << "nothing is to be fetched";
+      return std::string();
+    });
+    ASSERT_FALSE(loaded.ok());
+    EXPECT_EQ(loaded.error().kind, ErrorKind::constraint);
+    EXPECT_EQ(loaded.error().message,
+              std::string(need.why) + ": the plan is for h100; ask a server, or make a package, for a100-80gb");
+  }
+  EXPECT_EQ(log(), "");
+  EXPECT_TRUE((*smaller)->load(plan, artifact).ok()) << "with less it runs";
+  // Of a GPU of which the driver says nothing nobody knows what it cannot do.
+  plan.launches[0].shared_bytes = 1 << 20;
+  EXPECT_TRUE(executor_->load(plan, artifact).ok());
 }
 
 TEST(EmulatedExecutorTest, RefusesWhatItCannotRun) {

@@ -178,7 +178,9 @@ TEST(ProgramRunnerEmulatedTest, WhatNothingElseComputesIsSaid) {
   auto runner = ProgramRunner::open(*program, executor);
   ASSERT_TRUE(runner.ok()) << runner.error().message;
   ASSERT_EQ((*runner)->fallbacks().size(), 1U);
-  EXPECT_EQ((*runner)->fallbacks()[0].reason, "no library of the host computes parameter of s32[4,4]");
+  EXPECT_EQ((*runner)->fallbacks()[0].reason,
+            "no library of the host computes in s32, and parameter 0 is s32[4,4]; programs made with --products ours "
+            "have kernels in the place of libraries");
   const std::vector<Memory> inputs = random_inputs(*program);
   const auto outputs = run_twice(**runner, inputs);
   ASSERT_TRUE(outputs.ok()) << outputs.error().message;
@@ -328,6 +330,16 @@ TEST(HostLibraryTest, WhatIsNotCoveredIsNamed) {
   const Status status = covers_library_call(*builder.finish({builder.dot(x, x, {{}, {}, {1}, {0}, DType::s32})}));
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().kind, ErrorKind::unsupported);
+  Builder second;
+  const Value a = second.parameter(DType::f32, {4, 4}), b = second.parameter(DType::s8, {4, 4});
+  const auto narrow = covers_library_call(*second.finish({dot(second, a, second.convert(b, DType::f32))}));
+  ASSERT_FALSE(narrow.ok());
+  EXPECT_THAT(narrow.error().message, HasSubstr("no library of the host computes in s8, and parameter 1 is s8[4,4]; "));
+  Builder third;
+  const Value c = third.parameter(DType::f32, {4, 4});
+  const auto other = covers_library_call(*third.finish({third.unary(Op::sin, dot(third, c, c))}));
+  ASSERT_FALSE(other.ok());
+  EXPECT_THAT(other.error().message, HasSubstr("no library of the host computes sin (f32[4,4]); "));
   EXPECT_EQ(Blas::load("libnosuchblas.so").error().kind, ErrorKind::unavailable);
 }
 

@@ -143,8 +143,15 @@ def _device_of_graph(graph: torch.fx.Graph, settings: Settings) -> tuple:
 def _draw(graph: torch.fx.Graph, device: torch.device, settings: Settings) -> None:
     """Random numbers by kernels of ours, unless eager's are wanted, or there will be no kernels for a while."""
     nodes = _random.drawn_in(graph, device) if settings.random == "stitch" else []
-    if nodes and (_artifacts.are_any() or _runtime.answers(settings.server)):
+    if nodes and (_artifacts.are_any() or _runtime.answers(settings.server, settings.deadline_ms / 1000)):
         _random.take_over(graph, nodes)
+
+
+def _look_for_server(graph: torch.fx.Graph, settings: Settings) -> None:
+    """Before a graph of Dynamo's is traced further, which takes as long as a server to start: `_draw` is to know whether
+    there is one."""
+    if settings.random == "stitch" and _random.may_be_in(graph) and not _artifacts.are_any():
+        _runtime.look_for(settings.server)
 
 
 def _compile(graph_module: torch.fx.GraphModule, settings: Settings):
@@ -317,6 +324,7 @@ def backend(graph_module, example_inputs, *, mode=None, options=None):
         _say_that_nobody_asked()
         if settings.fallback != "inductor":
             return _artifacts.as_pytorch_runs_it(graph_module)
+    _look_for_server(graph_module.graph, settings)
     with _trace.phase("capture (AOTAutograd)", nodes=len(graph_module.graph.nodes)):
         if _artifacts.is_ahead():
             return _compiled_ahead(graph_module, example_inputs, settings)

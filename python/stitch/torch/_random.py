@@ -198,6 +198,14 @@ def _is_ours(node: torch.fx.Node, device: torch.device) -> bool:
     )
 
 
+_NAMES = ("dropout", "rand", "bernoulli", "normal_", "uniform", "exponential")
+
+
+def may_be_in(graph: torch.fx.Graph) -> bool:
+    """Whether a graph of Dynamo's looks as if it had random operators, by the names of what it calls."""
+    return any(name in str(node.target) for node in graph.nodes for name in _NAMES)
+
+
 def drawn_in(graph: torch.fx.Graph, device: torch.device) -> list:
     """A graph's random operators that can draw from seeds: not those of other types, orders and devices."""
     return [node for node in graph.nodes if _is_ours(node, device)]

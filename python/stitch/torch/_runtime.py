@@ -30,23 +30,25 @@ from . import (
 _FETCH_MS = 60_000
 _ATTEMPTS = 10
 _RETRY_SECONDS = 30.0
-_PROBE_SECONDS = 2.0
+_ALIVE_SECONDS = 30.0
+_PATIENCE_SECONDS = 0.25
 
 _slots: dict = {}
 _dead: dict = {}
-_answered: set = set()
 
 
 def _begin() -> None:
     """What a process has of its own: a child has neither its parent's threads nor the locks that they held."""
-    global _pool, _lock, _unfinished
+    global _pool, _prober, _lock, _unfinished, _probes
     _pool = _fetchers.Fetchers(2)
+    _prober = _fetchers.Fetchers(2)  # plans that are on their way for a minute are in nobody's way
     _lock = threading.Lock()
     _unfinished = weakref.WeakSet()
+    _probes = {}
 
 
 _begin()
-atexit.register(lambda: _pool.end())
+atexit.register(lambda: (_prober.end(), _pool.end()))
 
 
 class Slot:
@@ -182,15 +184,47 @@ def is_dead(server: str | None) -> bool:
     return time.monotonic() - _dead.get(server, -_RETRY_SECONDS) < _RETRY_SECONDS
 
 
-def answers(server: str | None) -> bool:
-    """Whether there is a server, started where it is the user's own; asked anew until there has been one."""
-    if server not in _answered and not is_dead(server):
+class _Probe:
+    """Whether there is a server, started where it is the user's own: asked aside, since that may take half a minute."""
+
+    def __init__(self, server: str | None, again: bool):
+        self.answers = False
+        self.done = threading.Event()
+        self._patience = 0.0 if again else _PATIENCE_SECONDS
+        self._began = time.monotonic()
         try:
-            _server.connect(server, timeout_seconds=_PROBE_SECONDS)
-            _answered.add(server)
+            _prober.submit(self._ask, server)
+        except RuntimeError:  # no thread can be started, or the interpreter ends
+            self.done.set()
+
+    def _ask(self, server: str | None) -> None:
+        try:
+            _server.connect(server, timeout_seconds=_ALIVE_SECONDS)
+            self.answers = True
         except errors.Error:
-            return False
-    return not is_dead(server)
+            pass  # whoever fetches a plan says why
+        finally:
+            self.done.set()
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it answers, by so many seconds after it was asked, or by the patience that there is with a server."""
+        self.done.wait(max(0.0, self._began + max(seconds, self._patience) - time.monotonic()))
+        return self.answers
+
+
+def look_for(server: str | None) -> _Probe:
+    """Asks whether there is a server, unless that is known or on its way; where there was none, anew."""
+    with _lock:
+        probe = _probes.get(server)
+        if probe is None or (probe.done.is_set() and not probe.answers):
+            _probes[server] = probe = _Probe(server, again=probe is not None)
+        return probe
+
+
+def answers(server: str | None, seconds: float) -> bool:
+    """Whether there is a server. Nobody waits longer for that than `seconds`, or a moment where these are fewer: a server
+    that has to be started may take longer, one that was stopped has the moment once."""
+    return not is_dead(server) and look_for(server).wait(seconds) and not is_dead(server)
 
 
 def _fetch(document: str, settings, place: tuple, constraints: str, products: str = "", plan_id: str = ""):
