@@ -47,6 +47,8 @@ void add_constraint_options(CLI::App& command, graph::Constraints& constraints) 
                    "a row's bits do not depend on how many rows there are");
   command.add_flag("--tf32", constraints.tf32, "products of f32 may round their operands to TF32, for tensor cores");
   command.add_flag("--tf32x3", constraints.tf32x3, "products of f32 may be made of three of TF32: nearly as exact");
+  command.add_flag("--bf16x3", constraints.bf16x3,
+                   "products of f32 may be made of three of bf16: faster than of TF32, 16 bits of an operand count");
   command.add_flag("--eager-precision", constraints.eager_precision,
                    "every operator's result is rounded to its type, as where operators run one at a time");
   command.add_flag("--in-place", constraints.in_place,

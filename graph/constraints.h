@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -7,6 +8,14 @@
 #include "base/result.h"
 
 namespace stitch::graph {
+
+/// How f32 is multiplied: as it is, or as what tensor cores take.
+enum class F32Arithmetic : std::uint8_t {
+  f32,
+  tf32,    ///< operands rounded to TF32, one product
+  tf32x3,  ///< two parts of TF32 each, three products
+  bf16x3,  ///< two parts of bf16 each, three products
+};
 
 /// What whoever asks for a graph's kernels wants of their results beyond being right, or grants them. Constraints are
 /// part of the graph (Graph::constraints), so that they travel, are stored and are part of every key like anything else
@@ -24,6 +33,10 @@ struct Constraints {
   /// The same as three products of TF32 values, of what was rounded and of what rounding left: errors near those of f32
   /// (Ootomo and Yokota 2022, arXiv 2203.03341; without its way of adding). Infinities may become NaN.
   bool tf32x3 = false;
+  /// The same of bf16 values, which tensor cores multiply twice as fast: about 16 bits of each operand count (Henry,
+  /// Tang and Heinecke 2019, arXiv 1904.06376 §3), so that errors are some thirty times those of TF32's three, and a
+  /// thirtieth of one product of TF32. Exponents are f32's. Infinities may become NaN.
+  bool bf16x3 = false;
   /// Every operator's result is rounded to its type, as where operators run one at a time: nothing is kept wider,
   /// contracted, reassociated, or computed by a faster approximation than CUDA's own function. Reductions keep their
   /// freedom of order.
@@ -34,12 +47,17 @@ struct Constraints {
   bool in_place = false;
 
   [[nodiscard]] bool any() const {
-    return deterministic || batch_invariant || tf32 || tf32x3 || eager_precision || in_place;
+    return deterministic || batch_invariant || tf32 || tf32x3 || bf16x3 || eager_precision || in_place;
   }
   /// Whether what an element is must not depend on which operators share its kernel.
   [[nodiscard]] bool rounds_each() const { return batch_invariant || eager_precision; }
-  /// Of how many products of TF32 values one of f32 may be made: 1, 3, or 0 where it may not.
-  [[nodiscard]] int tf32_products() const { return tf32 ? 1 : tf32x3 ? 3 : 0; }
+  /// The fastest of those ways to multiply f32 that are granted.
+  [[nodiscard]] F32Arithmetic f32_arithmetic() const {
+    return tf32     ? F32Arithmetic::tf32
+           : bf16x3 ? F32Arithmetic::bf16x3
+           : tf32x3 ? F32Arithmetic::tf32x3
+                    : F32Arithmetic::f32;
+  }
   /// Whether sums may depend on who comes first.
   [[nodiscard]] bool fixes_order() const { return deterministic || batch_invariant; }
   /// Both sides' wishes.
@@ -48,6 +66,7 @@ struct Constraints {
             batch_invariant || other.batch_invariant,
             tf32 || other.tf32,
             tf32x3 || other.tf32x3,
+            bf16x3 || other.bf16x3,
             eager_precision || other.eager_precision,
             in_place || other.in_place};
   }
@@ -60,6 +79,7 @@ struct Constraints {
     visit("batch_invariant", self.batch_invariant);
     visit("tf32", self.tf32);
     visit("tf32x3", self.tf32x3);
+    visit("bf16x3", self.bf16x3);
     visit("eager_precision", self.eager_precision);
     visit("in_place", self.in_place);
   }

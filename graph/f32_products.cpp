@@ -22,10 +22,11 @@ bool is_f32_product(const Graph& graph, const Node& node) {
 
 Constraints relevant_constraints(const Graph& graph) {
   Constraints asked = graph.constraints;
-  if (asked.tf32_products() == 0) return asked;
-  const bool any = has_f32_product(graph);
-  asked.tf32x3 = any && !asked.tf32;
-  asked.tf32 = any && asked.tf32;
+  if (asked.f32_arithmetic() == F32Arithmetic::f32) return asked;
+  const F32Arithmetic way = has_f32_product(graph) ? asked.f32_arithmetic() : F32Arithmetic::f32;
+  asked.tf32 = way == F32Arithmetic::tf32;
+  asked.tf32x3 = way == F32Arithmetic::tf32x3;
+  asked.bf16x3 = way == F32Arithmetic::bf16x3;
   return asked;
 }
 

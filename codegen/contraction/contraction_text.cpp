@@ -31,6 +31,17 @@ std::string mma_of(const ContractionProblem& problem) {
   return "Mma" + name(problem.left.dtype) + name(problem.right.dtype);
 }
 
+/// Of f32 by what has fewer bits; empty: another one.
+std::string_view split_cores(kernel::ContractionInstruction instruction) {
+  using enum kernel::ContractionInstruction;
+  switch (instruction) {
+    case mma_m16n8k8_tf32: return "Tf32Cores<1, ";
+    case mma_m16n8k8_tf32x3: return "Tf32Cores<3, ";
+    case mma_m16n8k16_bf16x3: return "Bf16x3Cores<";
+    default: return "";
+  }
+}
+
 struct StatementWriter {
   Writer& out;
   const pipeline::TileNest& nest;
@@ -284,9 +295,8 @@ std::string cores_of(const ContractionProblem& problem, const kernel::Contractio
   if (schedule.instruction == kernel::ContractionInstruction::mma_m16n8k4_f64) {
     return fmt::format("DoubleCores<{}Tile, {}Tile, {}, {}>", left, right, schedule.warp_rows, schedule.warp_columns);
   }
-  if (const int products = kernel::types_of(problem).tf32_products;
-      products != 0 && schedule.instruction != kernel::ContractionInstruction::cuda_core) {
-    return fmt::format("Tf32Cores<{}, {}Tile, {}Tile, {}, {}, {}>", products, left, right, sum, schedule.warp_rows,
+  if (const std::string_view cores = split_cores(schedule.instruction); !cores.empty()) {
+    return fmt::format("{}{}Tile, {}Tile, {}, {}, {}>", cores, left, right, sum, schedule.warp_rows,
                        schedule.warp_columns);
   }
   if (schedule.instruction != kernel::ContractionInstruction::cuda_core) {

@@ -399,6 +399,73 @@ struct Tf32Cores : TensorCores<MmaTf32, Left, Right, Sum, rows, columns> {
   }
 };
 
+// Two f32 as bf16, which has 7 bits of their fraction, rounded to nearest; the first in the lower half.
+__device__ __forceinline__ u32 to_bf16(u32 low, u32 high) {
+  u32 rounded;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(rounded) : "f"(__uint_as_float(high)), "f"(__uint_as_float(low)));
+  return rounded;
+}
+
+// Products of f32 as three of bf16: of rounded operands, and of either with what rounding the other lost, which is
+// rounded to bf16 as well. What is small is added first; infinities less themselves are NaN. Words are split as they
+// are loaded, so that the two parts lie where f32 would. A register of bf16 has two elements of depth, and which ones
+// is the same for both operands, no matter what order that is: the words that a lane has of eight elements of depth, 4
+// apart, are two that follow one another in mma's order.
+template <class Left, class Right, class Sum, int rows, int columns>
+struct Bf16x3Cores : TensorCores<MmaBf16, Left, Right, Sum, rows, columns> {
+  using Base = TensorCores<MmaBf16, Left, Right, Sum, rows, columns>;
+  static_assert(sizeof(typename Left::type) == 4 && sizeof(typename Right::type) == 4);
+  static constexpr int step = 2 * Base::step;
+  template <int count>
+  struct Part {
+    u32 big[count][4], rest[count][4];
+
+    __device__ __forceinline__ void split(int i, int word, u32 low, u32 high) {
+      const u32 both = to_bf16(low, high);
+      big[i][word] = both;
+      rest[i][word] = to_bf16(difference(low, both << 16), difference(high, both & 0xffff0000u));
+    }
+
+   private:
+    __device__ static __forceinline__ u32 difference(u32 a, u32 b) {
+      return __float_as_uint(__uint_as_float(a) - __uint_as_float(b));
+    }
+  };
+  using LeftPart = Part<Base::across>;
+  using RightPart = Part<Base::pairs>;
+
+  __device__ static __forceinline__ void load_left(LeftPart& part, const unsigned char* tile, int warp_row, int at) {
+#pragma unroll
+    for (int i = 0; i < Base::across; ++i) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        u32 words[4];
+        left_words<Left>(words, tile, warp_row + i * 16, at * step + half * Base::step);
+        part.split(i, half * 2, words[0], words[2]);
+        part.split(i, half * 2 + 1, words[1], words[3]);
+      }
+    }
+  }
+  __device__ static __forceinline__ void load_right(RightPart& part, const unsigned char* tile, int warp_column,
+                                                    int at) {
+#pragma unroll
+    for (int i = 0; i < Base::pairs; ++i) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        u32 words[4];
+        right_words<Right>(words, tile, warp_column + i * 16, at * step + half * Base::step);
+        part.split(i, half, words[0], words[1]);
+        part.split(i, 2 + half, words[2], words[3]);
+      }
+    }
+  }
+  __device__ __forceinline__ void multiply(const LeftPart& left, const RightPart& right) {
+    this->add_products(left.rest, right.big);
+    this->add_products(left.big, right.rest);
+    this->add_products(left.big, right.big);
+  }
+};
+
 // Tensor cores of f64: 16 × 8 results of 4 of depth. A lane has two elements of the left operand, in rows l / 4 and
 // eight below, and one of the right.
 template <class Left, class Right, int rows, int columns>

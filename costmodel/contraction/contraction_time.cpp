@@ -214,8 +214,16 @@ class Pricing {
       return all * (shape_.warps <= few_warps && all * shape_.depth_steps > most_unrolled ? long_code : 1);
     }
     const kernel::InstructionInfo& instruction = info(s_.instruction);
-    const double products = s_.warp_rows / instruction.rows * (s_.warp_columns / instruction.columns);
-    return products + (s_.warp_rows + s_.warp_columns) / 16.0 + step_instructions;
+    const double products = split_work(s_.instruction).products * (s_.warp_rows / instruction.rows) *
+                            (s_.warp_columns / instruction.columns);
+    // Of f32 two loads bring what an instruction for bf16 takes.
+    const double loads = s_.instruction == ContractionInstruction::mma_m16n8k16_bf16x3 ? 2 : 1;
+    return products + loads * (s_.warp_rows + s_.warp_columns) / 16.0 + splitting_of_step() + step_instructions;
+  }
+  /// Of a warp.
+  [[nodiscard]] double splitting_of_step() const {
+    const double elements = (s_.warp_rows + s_.warp_columns) * shape_.fragment_depth / 32.0;
+    return split_work(s_.instruction).instructions * elements;
   }
 
   /// A turn of `x` blocks of an SM by the pipeline in registers: warps of a scheduler hide one another's loads, and so
@@ -227,7 +235,7 @@ class Pricing {
     const double use = multiply_cycles() / shape_.depth_steps * schedulers / shape_.warps;  // of a warp and step
     const double left = graph::byte_size(p_.left.dtype), right = graph::byte_size(p_.right.dtype);
     const double bytes = (s_.warp_rows * left + s_.warp_columns * right) * shape_.fragment_depth;
-    const double load = d_.shared_latency + bytes / d_.shared_bytes_per_clock;
+    const double load = d_.shared_latency + bytes / d_.shared_bytes_per_clock + splitting_of_step();
     const bool hidden = load <= (s_.fragment_stages * warps - 1) * use;
     const double step = hidden ? warps * use : (load + use) / s_.fragment_stages;
     return std::max(most, shape_.depth_steps * step);
@@ -386,8 +394,9 @@ double direct_us(const ContractionProblem& problem, const DeviceSpec& device, co
 /// The fastest of the tiles that libraries ship.
 double best_tile_us(const ContractionProblem& problem, const DeviceSpec& device, const AnalyticalConstants& constants) {
   const bool singles = problem.left.dtype == DType::f32;
-  // Three products of TF32 are nobody's but ours.
-  const double rate = singles && kernel::types_of(problem).tf32_products != 1 ? 0 : tensor_rate(problem, device);
+  // Three products of TF32 or bf16 are nobody's but ours.
+  const bool whole = singles && kernel::types_of(problem).f32 != graph::F32Arithmetic::tf32;
+  const double rate = whole ? 0 : tensor_rate(problem, device);
   const bool doubles = problem.accumulator == DType::f64;
   const bool asynchronous = device.tensor.synchronous_share < 1 && !doubles;
   Engine engine{rate, asynchronous, 1, 1, asynchronous};

@@ -20,8 +20,23 @@ constexpr double row_share = 1.0 / 8;
 
 /// Of the rate of f16, what TF32 has by the data sheets of all GPUs since the A100.
 constexpr double tf32_share = 0.5;
+/// Instructions of SASS (CUDA 13.0, sm_80 and sm_90a alike) for an element of f32 that is rounded to TF32, or split in
+/// two parts of it or of bf16. There is none that rounds to TF32, but one that rounds two elements to bf16.
+constexpr double tf32_rounding = 2, tf32_splitting = 7, bf16_splitting = 3;
 
-int dense_rate(const ContractionProblem& problem, const DeviceSpec& device) {
+/// Of products of f32 by tensor cores.
+double single_rate(graph::F32Arithmetic arithmetic, const DeviceSpec& device) {
+  if (device.compute_major < 8) return 0;
+  switch (arithmetic) {
+    case graph::F32Arithmetic::f32: return 0;
+    case graph::F32Arithmetic::tf32: return device.tensor.f16 * tf32_share;
+    case graph::F32Arithmetic::tf32x3: return device.tensor.f16 * tf32_share / 3;
+    case graph::F32Arithmetic::bf16x3: return device.tensor.f16 / 3.0;
+  }
+  return 0;
+}
+
+double dense_rate(const ContractionProblem& problem, const DeviceSpec& device) {
   switch (problem.left.dtype) {
     case DType::f16:
     case DType::bf16: return device.tensor.f16;
@@ -29,11 +44,7 @@ int dense_rate(const ContractionProblem& problem, const DeviceSpec& device) {
     case DType::f8e5m2: return device.tensor.f8;
     case DType::s8:
     case DType::u8: return device.tensor.s8;
-    case DType::f32: {
-      const int products = kernel::types_of(problem).tf32_products;
-      return products == 0 || device.compute_major < 8 ? 0
-                                                       : static_cast<int>(device.tensor.f16 * tf32_share / products);
-    }
+    case DType::f32: return single_rate(kernel::types_of(problem).f32, device);
     case DType::f64: return device.has_fast_f64_tensor_cores() ? device.tensor.f64 : 0;
     default: return 0;
   }
@@ -81,6 +92,16 @@ double multiply_rate(const ContractionProblem& problem, kernel::ContractionInstr
   // No asynchronous instruction multiplies f64, so that this one has all of the rate.
   if (instruction == kernel::ContractionInstruction::mma_m16n8k4_f64) return rate;
   return is_warpgroup(instruction) ? rate : rate * device.tensor.synchronous_share;
+}
+
+SplitWork split_work(kernel::ContractionInstruction instruction) {
+  using enum kernel::ContractionInstruction;
+  switch (instruction) {
+    case mma_m16n8k8_tf32: return {1, tf32_rounding};
+    case mma_m16n8k8_tf32x3: return {3, tf32_splitting};
+    case mma_m16n8k16_bf16x3: return {3, bf16_splitting};
+    default: return {};
+  }
 }
 
 double core_load_cycles(int elements, double size) { return std::max(1.0, elements * size / 8); }

@@ -45,6 +45,13 @@ double core_rate(const kernel::ContractionProblem& problem, const DeviceSpec& de
 double multiply_rate(const kernel::ContractionProblem& problem, kernel::ContractionInstruction instruction,
                      const DeviceSpec& device);
 
+/// What a warp executes where operands are rounded, or split in parts that are multiplied one by one.
+struct SplitWork {
+  int products = 1;         ///< instructions of tensor cores for one of the whole operands
+  double instructions = 0;  ///< for each element of the operands that a lane has
+};
+SplitWork split_work(kernel::ContractionInstruction instruction);
+
 /// Cycles of shared memory for a warp's loads of one element of depth, `size` bytes, for each of a lane's rows or
 /// columns: lanes that load the same share a wavefront, but 16 bytes a lane take two at least.
 double core_load_cycles(int elements, double size);

@@ -23,6 +23,7 @@ struct Accumulation {
   ErrorModel model;
   bool may_be_one_sided = false;  ///< the result's bound: evaluate_functions.h
   bool rounds_each = false;  ///< kernels may round to a narrow dtype after every element (atomics), not only at the end
+  bool in_parts = false;     ///< of products: each is three, of operands in two parts (F32Arithmetic)
 };
 
 template <class T>

@@ -83,15 +83,21 @@ Accumulated<double> careful_element(const double* a, const double* ea, const dou
   return sum.finish(accumulation);
 }
 
+/// How much larger than a product that of the operands' first parts may be: each is rounded up by 2^-8 at most (bf16).
+constexpr double parts_reach = 1 + 0x1p-6;
+
 /// c[m][n] = Σ a[m][k] b[n][k] with bounds. Error: operands' errors through G(|a| + ea, |b| + eb) - G(|a|, |b|), and
-/// (depth + 1) u G(|a|, |b|), the one for the products' own rounding; two more products, or one if both are exact.
+/// (depth + 1) u G(|a|, |b|), the one for the products' own rounding; two more products, or one if both are exact. Of
+/// products in parts there are three times as many terms; what may overflow is not checked, since the first parts'
+/// product may be infinite where the whole one is not, and one of the others infinite the other way.
 void contract(const double* a, const double* ea, const double* b, const double* eb, std::int64_t m, std::int64_t n,
               std::int64_t k, const Accumulation& accumulation, double* c, double* ec) {
   std::fill_n(c, m * n, 0);
   multiply(a, b, c, m, n, k);
   if (ec == nullptr) return;
   const Rounding& r = accumulation.rounding;
-  const double gamma = (sum_depth(k, accumulation.model) + 1) * 0.5 * r.ulp;
+  const double gamma = (sum_depth(accumulation.in_parts ? 3 * k : k, accumulation.model) + 1) * 0.5 * r.ulp;
+  const double reach = accumulation.in_parts ? parts_reach : 1;
   const std::vector<double> plain_a = magnitudes(a, nullptr, m * k, 1), plain_b = magnitudes(b, nullptr, n * k, 1);
   std::vector<double> plain(m * n, 0);
   multiply(plain_a.data(), plain_b.data(), plain.data(), m, n, k);
@@ -108,8 +114,12 @@ void contract(const double* a, const double* ea, const double* b, const double* 
   }
   for (std::int64_t i = 0; i < m * n; ++i) {
     const double narrow = r.error(std::fabs(c[i]) + ec[i], 0) + (plain[i] > 0 ? k * r.floor : 0);
-    if (std::fabs(c[i]) + ec[i] + narrow < r.largest && plain[i] + ec[i] < r.overflow) {
+    if (std::fabs(c[i]) + ec[i] + narrow < r.largest && (plain[i] + ec[i]) * reach < r.overflow) {
       ec[i] += narrow;
+      continue;
+    }
+    if (accumulation.in_parts) {
+      ec[i] = unchecked;
       continue;
     }
     const auto careful = careful_element(a + i / n * k, ea == nullptr ? nullptr : ea + i / n * k, b + i % n * k,
@@ -144,34 +154,73 @@ Matrix reordered(const Block& block, const Dims& order) {
   return matrix;
 }
 
-/// Adds what an operand may lose where f32 is multiplied as TF32 (10 bits of fraction, exponents as f32's): by one
-/// product up to 2^-10 of it, since hardware that reads f32 from shared memory cuts the rest off; by three 2^-22 of
-/// what rounding left, and a share of the product that is left out.
-void doubt_tf32(Matrix& matrix, int products) {
-  constexpr double largest = 0x1.ffcp127, smallest = 0x1p-136;
-  const double share = products == 1 ? 0x1p-10 : 0x1p-21;
+/// What an operand of f32 may lose where it is multiplied as what tensor cores take.
+struct OperandDoubt {
+  double share;     ///< of its magnitude
+  double smallest;  ///< of any but zero: half a step of subnormal numbers, which are f32's less their last bits
+  double largest;   ///< that is finite once rounded
+};
+
+/// One product of TF32 (10 bits of fraction, exponents as f32's): up to 2^-10, since hardware that reads f32 from
+/// shared memory cuts the rest off. Three: 2^-22 of what rounding left, and a share of the product that is left out.
+///
+/// Three of bf16 (7 bits of fraction). With 2^e ≤ |x| < 2^(e+1):
+///     x = big + r,    big the nearest bf16, so that |r| ≤ 2^(e-8); r is exact in f32: it has 16 bits at the most
+///     r = rest + t,   rest the nearest bf16, so that |rest| ≤ 2^(e-8) and, as |r| is either 2^(e-8), which is one, or
+///                     less, |t| ≤ 2^-8 · 2^(e-9) = 2^(e-17) ≤ 2^-17 |x|
+/// (or |t| ≤ 2^-134 where subnormal numbers of bf16, which are 2^-133 apart, are reached). The three products are all
+/// of (x - t)(y - t') but rest·rest', so that they differ from x·y by at most
+///     |t||y| + |x||t'| + |t||t'| + |rest||rest'| ≤ (2^-17 + 2^-17 + 2^-34 + 2^-16) |x||y| < (2^-15 + 2^-32) |x||y|,
+/// which is what operands that are each off by 2^-16 may differ by, (1 + 2^-16)² - 1. Each product is exact in f32 (two
+/// times 8 bits). Of the sums the caller has the error: an instruction adds sixteen products of parts at once, so that
+/// three of them round no more often than an addition of each whole product would.
+OperandDoubt doubt_of(F32Arithmetic arithmetic) {
+  constexpr double largest_tf32 = 0x1.ffcp127, smallest_tf32 = 0x1p-136;
+  switch (arithmetic) {
+    case F32Arithmetic::f32: break;
+    case F32Arithmetic::tf32: return {0x1p-10, smallest_tf32, largest_tf32};
+    case F32Arithmetic::tf32x3: return {0x1p-21, smallest_tf32, largest_tf32};
+    case F32Arithmetic::bf16x3: return {0x1p-16, 0x1p-134, 0x1.fep127};
+  }
+  return {0, 0, unchecked};
+}
+
+bool is_in_parts(F32Arithmetic arithmetic) {
+  return arithmetic == F32Arithmetic::tf32x3 || arithmetic == F32Arithmetic::bf16x3;
+}
+
+/// Adds that to an operand's bounds.
+void doubt(Matrix& matrix, F32Arithmetic arithmetic) {
+  const OperandDoubt d = doubt_of(arithmetic);
   matrix.bounds.resize(matrix.floats.size(), 0);
   for (std::size_t i = 0; i < matrix.floats.size(); ++i) {
     const double x = std::fabs(matrix.floats[i]);
     double& bound = matrix.bounds[i];
-    if (x + bound <= largest) {
-      bound += x * share + (x > 0 ? smallest : 0);
-    } else if (products == 3 || std::isfinite(x)) {
+    if (x + bound <= d.largest) {
+      bound += x * d.share + (x > 0 ? d.smallest : 0);
+    } else if (is_in_parts(arithmetic) || std::isfinite(x)) {
       bound = unchecked;  // infinite once rounded; infinity less itself is NaN
     }
   }
 }
 
-/// Of how many products of TF32 values one of the node's is made, where that is to be bounded.
-int tf32_products(const OpContext& context) {
-  if (!context.options.bounds || !is_f32_product(context.graph, context.node())) return 0;
-  return context.graph.constraints.tf32_products();
+/// How the node's products may be made, where that is to be bounded.
+F32Arithmetic arithmetic_of(const OpContext& context) {
+  if (!context.options.bounds || !is_f32_product(context.graph, context.node())) return F32Arithmetic::f32;
+  return context.graph.constraints.f32_arithmetic();
+}
+
+Accumulation accumulation_of(const OpContext& context) {
+  Accumulation accumulation(context.node().type().dtype, context.options.error_model);
+  accumulation.in_parts = is_in_parts(arithmetic_of(context));
+  return accumulation;
 }
 
 /// An operand as it is multiplied.
 Matrix multiplied(const OpContext& context, const Block& block, const Dims& order) {
   Matrix matrix = reordered(block, order);
-  if (const int products = tf32_products(context); products != 0) doubt_tf32(matrix, products);
+  if (const F32Arithmetic arithmetic = arithmetic_of(context); arithmetic != F32Arithmetic::f32)
+    doubt(matrix, arithmetic);
   return matrix;
 }
 
@@ -251,7 +300,7 @@ Result<Block> evaluate_dot(const OpContext& context, const Box& out) {
   STITCH_ASSIGN(const Block right, context.operand(1, rhs.box));
   STITCH_ASSIGN(StorageRef storage, context.make(dtype, out, !is_floating(dtype) && context.all_exact()));
   const Matrix a = multiplied(context, left, lhs.order), b = multiplied(context, right, rhs.order);
-  const Accumulation accumulation(dtype, context.options.error_model);
+  const Accumulation accumulation = accumulation_of(context);
   for (std::int64_t i = 0; i < lhs.batches; ++i) {
     contract_into(a, i * lhs.rows * lhs.k, b, i * rhs.rows * rhs.k, lhs.rows, rhs.rows, lhs.k, accumulation, *storage,
                   i * lhs.rows * rhs.rows);
@@ -427,7 +476,7 @@ Result<Block> evaluate_convolution(const OpContext& context, const Box& out) {
   const ConvolutionAttributes& a = context.node().as<ConvolutionAttributes>();
   const DType dtype = context.node().type().dtype;
   STITCH_ASSIGN(StorageRef storage, context.make(dtype, out, !is_floating(dtype) && context.all_exact()));
-  const Accumulation accumulation(dtype, context.options.error_model);
+  const Accumulation accumulation = accumulation_of(context);
   const Dims order = canonical_order(a.output_batch, a.output_feature, a.output_spatial);
   const ConvolutionBoxes boxes = convolution_boxes(context, out);
   const std::int64_t k = boxes.kernel.elements() / std::max<std::int64_t>(1, boxes.kernel.size[0]);

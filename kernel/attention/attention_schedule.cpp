@@ -188,7 +188,8 @@ Result<ContractionInstruction> instruction_for(const AttentionProblem& problem, 
   const ContractionInstruction product = instruction_for(problem.product, device);
   // Weights are operands of the second product where results of the first one lie, which 16-bit types alone have.
   if (scores == product && (scores == cuda_core || scores == mma_m16n8k16)) return scores;
-  if (types_of(problem.scores).tf32_products != 0 && types_of(problem.product).tf32_products != 0) return cuda_core;
+  const auto splits = [](const ContractionProblem& part) { return types_of(part).f32 != graph::F32Arithmetic::f32; };
+  if (splits(problem.scores) && splits(problem.product)) return cuda_core;
   return make_error(ErrorKind::unsupported, "the dots of an attention multiply by {} and {}", to_string(scores),
                     to_string(product));
 }

@@ -187,7 +187,7 @@ Result<ContractionInstruction> instruction_for(const ProductChain& chain, const 
   const auto look = [&](const ContractionProblem& part) {
     const ContractionInstruction each = instruction_for(part, device);
     same = same && (!common || *common == each);
-    splits = splits && types_of(part).tf32_products != 0;
+    splits = splits && types_of(part).f32 != graph::F32Arithmetic::f32;
     common = each;
   };
   std::ranges::for_each(chain.scores, look);

@@ -284,6 +284,7 @@ void fit_warps(Schedule& s) {
   s.warp_rows = std::min(cores ? 32 : 64, std::max(s.block_rows / 2, 16));
   // Where rounded values and their rests lie beside the fragments, or results have 8 bytes, fewer fit.
   const bool few = s.instruction == ContractionInstruction::mma_m16n8k8_tf32x3 ||
+                   s.instruction == ContractionInstruction::mma_m16n8k16_bf16x3 ||
                    s.instruction == ContractionInstruction::mma_m16n8k4_f64;
   const int widest = few ? 32 : 64;
   s.warp_columns = std::min(widest, std::max(s.block_columns / 2, 16));

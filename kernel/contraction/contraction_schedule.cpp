@@ -9,6 +9,7 @@ namespace stitch::kernel {
 namespace {
 
 using graph::DType;
+using graph::F32Arithmetic;
 
 bool both_among(const ProductTypes& t, std::initializer_list<DType> types) {
   return std::ranges::find(types, t.left) != types.end() && std::ranges::find(types, t.right) != types.end();
@@ -23,24 +24,25 @@ bool small_floats(const ProductTypes& t) {
   return both_among(t, {DType::f8e4m3, DType::f8e5m2}) && t.accumulator == DType::f32;
 }
 bool doubles(const ProductTypes& t) { return both_among(t, {DType::f64}) && t.accumulator == DType::f64; }
-template <int products>
-bool tf32(const ProductTypes& t) {
-  return both_among(t, {DType::f32}) && t.accumulator == DType::f32 && t.tf32_products == products;
+template <graph::F32Arithmetic way>
+bool singles(const ProductTypes& t) {
+  return both_among(t, {DType::f32}) && t.accumulator == DType::f32 && t.f32 == way;
 }
 using enum ContractionInstruction;
 constexpr int any = 1 << 20;
 // No wgmma of f8: its sums keep some 14 bits on Hopper (DeepSeek-V3 §3.5.2), so that they would have to be added to
 // others every 128 of depth; mma.sync of f8 sums in f32.
-constexpr std::array<InstructionInfo, 10> table = {{
+constexpr std::array<InstructionInfo, 11> table = {{
     {cuda_core, "cuda_core", 1, 1, 1, 70, any, 1, any_types},
     {mma_m16n8k16, "mma_m16n8k16", 16, 8, 16, 80, any, 1, halves},
     {mma_m16n8k32, "mma_m16n8k32", 16, 8, 32, 80, any, 1, bytes},
     {mma_m16n8k32_f8, "mma_m16n8k32_f8", 16, 8, 32, 89, any, 1, small_floats},
     {wgmma_m64k16, "wgmma_m64k16", 16, 8, 16, 90, 90, warpgroup_warps, halves},
     {wgmma_m64k32, "wgmma_m64k32", 16, 8, 32, 90, 90, warpgroup_warps, bytes},
-    {mma_m16n8k8_tf32, "mma_m16n8k8_tf32", 16, 8, 8, 80, any, 1, tf32<1>},
-    {mma_m16n8k8_tf32x3, "mma_m16n8k8_tf32x3", 16, 8, 8, 80, any, 1, tf32<3>},
-    {wgmma_m64k8_tf32, "wgmma_m64k8_tf32", 16, 8, 8, 90, 90, warpgroup_warps, tf32<1>},
+    {mma_m16n8k8_tf32, "mma_m16n8k8_tf32", 16, 8, 8, 80, any, 1, singles<F32Arithmetic::tf32>},
+    {mma_m16n8k8_tf32x3, "mma_m16n8k8_tf32x3", 16, 8, 8, 80, any, 1, singles<F32Arithmetic::tf32x3>},
+    {mma_m16n8k16_bf16x3, "mma_m16n8k16_bf16x3", 16, 8, 16, 80, any, 1, singles<F32Arithmetic::bf16x3>},
+    {wgmma_m64k8_tf32, "wgmma_m64k8_tf32", 16, 8, 8, 90, 90, warpgroup_warps, singles<F32Arithmetic::tf32>},
     {mma_m16n8k4_f64, "mma_m16n8k4_f64", 16, 8, 4, 80, any, 1, doubles},
 }};
 
@@ -52,8 +54,8 @@ const InstructionInfo& info(ContractionInstruction instruction) { return table[s
 
 ProductTypes types_of(const ContractionProblem& problem) {
   const bool f32 = graph::is_f32_product(*problem.graph, problem.graph->node(problem.root));
-  const int products = f32 ? problem.graph->constraints.tf32_products() : 0;
-  return {problem.left.dtype, problem.right.dtype, problem.accumulator, products};
+  const graph::F32Arithmetic way = f32 ? problem.graph->constraints.f32_arithmetic() : graph::F32Arithmetic::f32;
+  return {problem.left.dtype, problem.right.dtype, problem.accumulator, way};
 }
 
 std::string to_string(const ContractionSchedule& s) {

@@ -34,7 +34,8 @@ enum class ContractionInstruction : std::uint8_t {
   wgmma_m64k16,  ///< four warps, which share the rows; operands in shared memory, as many columns as a warp has
   wgmma_m64k32,
   mma_m16n8k8_tf32,
-  mma_m16n8k8_tf32x3,  ///< three of the former: of operands rounded to TF32, and of either with what the other lost
+  mma_m16n8k8_tf32x3,   ///< three of the former: of operands rounded to TF32, and of either with what the other lost
+  mma_m16n8k16_bf16x3,  ///< three of mma_m16n8k16: of operands of f32 rounded to bf16, and likewise
   wgmma_m64k8_tf32,
   mma_m16n8k4_f64,  ///< before sm_90 two of m8n8k4, one below the other
 };
@@ -42,7 +43,7 @@ enum class ContractionInstruction : std::uint8_t {
 /// What an instruction is chosen by.
 struct ProductTypes {
   graph::DType left, right, accumulator;
-  int tf32_products = 0;  ///< of f32 may be made of so many of TF32 values: graph::Constraints
+  graph::F32Arithmetic f32 = graph::F32Arithmetic::f32;  ///< how products of f32 may be made
 };
 ProductTypes types_of(const ContractionProblem& problem);
 

@@ -14,7 +14,13 @@ struct ProductTypes {
   graph::Constraints constraints;
   [[nodiscard]] std::string text() const {
     const std::string name(graph::to_string(operand));
-    return constraints.tf32 ? name + " by TF32" : constraints.tf32x3 ? name + " by 3 TF32" : name;
+    switch (constraints.f32_arithmetic()) {
+      case graph::F32Arithmetic::f32: return name;
+      case graph::F32Arithmetic::tf32: return name + " by TF32";
+      case graph::F32Arithmetic::tf32x3: return name + " by 3 TF32";
+      case graph::F32Arithmetic::bf16x3: return name + " by 3 bf16";
+    }
+    return name;
   }
 };
 
@@ -32,7 +38,8 @@ ProductTypes draw_product_types(ProductDraft& draft) {
     case 6: return {DType::f32, DType::f32, {}};
     case 7: {
       ProductTypes types{DType::f32, DType::f32, {}};
-      (draft.one_in(2) ? types.constraints.tf32 : types.constraints.tf32x3) = true;
+      graph::Constraints& granted = types.constraints;
+      *draft.of<bool*>({&granted.tf32, &granted.tf32x3, &granted.bf16x3}) = true;
       return types;
     }
     case 8: return {DType::f64, DType::f64, {}};

@@ -35,8 +35,8 @@ class Space {
 
   void walk() {
     walk(kernel::instruction_for(problem_, device_));
-    // Not everywhere are three products of TF32 faster than one of f32.
-    if (kernel::types_of(problem_).tf32_products != 0) walk(ContractionInstruction::cuda_core);
+    // Not everywhere are three products of TF32 or bf16 faster than one of f32.
+    if (kernel::types_of(problem_).f32 != graph::F32Arithmetic::f32) walk(ContractionInstruction::cuda_core);
     if (!options_.warpgroups) return;
     if (const auto together = kernel::warpgroup_instruction_for(problem_, device_)) {
       walk(*together);

@@ -48,6 +48,7 @@ INSTANTIATE_TEST_SUITE_P(
         ComputedMatmul{"normed_wide", {"", {1, 70, 40, 100}, f16, plain, plain, f16}, f32, "norm"},
         ComputedMatmul{"other_way", {"", {1, 48, 32, 64}, f16, plain, turned}, f16, "other_way"},
         ComputedMatmul{"tf32", {"", {1, 64, 48, 64}, f32, plain, turned, f32, "", {.tf32 = true}}, f32, "scale"},
+        ComputedMatmul{"bf16x3", {"", {1, 64, 48, 72}, f32, plain, turned, f32, "", {.bf16x3 = true}}, f32, "scale"},
         ComputedMatmul{"f64", {"", {1, 32, 20, 24}, DType::f64, plain, plain, DType::f64}, DType::f64, "scale"}),
     [](const auto& each) { return each.param.name; });
 

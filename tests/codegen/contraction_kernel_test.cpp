@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
 
@@ -32,36 +33,43 @@ TEST_P(ContractionEmulated, IsRight) {
 
 INSTANTIATE_TEST_SUITE_P(
     Of, ContractionEmulated,
-    testing::Values(Matmul{"f16", {1, 64, 64, 64}}, Matmul{"f16_turned_left", {1, 64, 64, 64}, DType::f16, turned},
-                    Matmul{"f16_turned_right", {1, 64, 64, 64}, DType::f16, plain, turned},
-                    Matmul{"f16_turned", {2, 96, 64, 96}, DType::f16, turned, turned},
-                    Matmul{"bf16_deep", {1, 128, 128, 256}, DType::bf16},
-                    Matmul{"bf16_odd", {3, 37, 53, 71}, DType::bf16, plain, plain, DType::bf16},
-                    Matmul{"bf16_ragged", {1, 72, 40, 88}, DType::bf16, plain, turned, DType::bf16},
-                    Matmul{"f32", {1, 48, 80, 40}, DType::f32},
-                    Matmul{"f32_turned", {2, 33, 17, 65}, DType::f32, turned, turned},
-                    Matmul{"tf32", {1, 64, 64, 64}, DType::f32, plain, turned, DType::f32, "", {.tf32 = true}},
-                    Matmul{"tf32_plain", {2, 37, 53, 71}, DType::f32, plain, plain, DType::f32, "bias", {.tf32 = true}},
-                    Matmul{"tf32_turned", {1, 72, 40, 88}, DType::f32, turned, plain, DType::f32, "", {.tf32 = true}},
-                    Matmul{"tf32x3", {1, 64, 64, 64}, DType::f32, plain, turned, DType::f32, "", {.tf32x3 = true}},
-                    Matmul{
-                        "tf32x3_plain", {2, 37, 53, 71}, DType::f32, turned, plain, DType::f32, "", {.tf32x3 = true}},
-                    Matmul{"f64", {1, 32, 24, 20}, DType::f64, plain, plain, DType::f64},
-                    Matmul{"f64_turned", {2, 37, 53, 71}, DType::f64, turned, turned, DType::f64, "bias"},
-                    Matmul{"f64_mixed", {1, 64, 64, 64}, DType::f64, plain, turned, DType::f64},
-                    Matmul{"s8", {1, 64, 32, 96}, DType::s8, plain, turned, DType::s32},
-                    Matmul{"s8_turned", {1, 48, 32, 64}, DType::s8, turned, plain, DType::s32},
-                    Matmul{"u8", {1, 32, 32, 64}, DType::u8, plain, turned, DType::s32},
-                    Matmul{"f8", {1, 64, 32, 64}, DType::f8e4m3, plain, turned},
-                    Matmul{"s32", {1, 20, 12, 9}, DType::s32, plain, plain, DType::s32},
-                    Matmul{"one", {1, 1, 1, 1}, DType::f32}, Matmul{"row", {1, 1, 200, 64}, DType::f16},
-                    Matmul{"column", {2, 130, 1, 48}, DType::f16}, Matmul{"outer", {1, 40, 40, 1}, DType::f32},
-                    Matmul{"no_depth", {1, 8, 8, 0}, DType::f32}, Matmul{"no_rows", {1, 0, 8, 8}, DType::f16},
-                    Matmul{"bias", {1, 64, 64, 64}, DType::bf16, plain, plain, DType::bf16, "bias"},
-                    Matmul{"gelu", {2, 64, 32, 64}, DType::f16, plain, plain, DType::f32, "gelu"},
-                    Matmul{"residual", {1, 40, 24, 64}, DType::f16, plain, plain, DType::f16, "residual"},
-                    Matmul{"converted", {1, 64, 64, 32}, DType::bf16, plain, plain, DType::f32, "narrow"},
-                    Matmul{"result_turned", {2, 64, 48, 64}, DType::f16, plain, plain, DType::f32, "turned"}),
+    testing::Values(
+        Matmul{"f16", {1, 64, 64, 64}}, Matmul{"f16_turned_left", {1, 64, 64, 64}, DType::f16, turned},
+        Matmul{"f16_turned_right", {1, 64, 64, 64}, DType::f16, plain, turned},
+        Matmul{"f16_turned", {2, 96, 64, 96}, DType::f16, turned, turned},
+        Matmul{"bf16_deep", {1, 128, 128, 256}, DType::bf16},
+        Matmul{"bf16_odd", {3, 37, 53, 71}, DType::bf16, plain, plain, DType::bf16},
+        Matmul{"bf16_ragged", {1, 72, 40, 88}, DType::bf16, plain, turned, DType::bf16},
+        Matmul{"f32", {1, 48, 80, 40}, DType::f32}, Matmul{"f32_turned", {2, 33, 17, 65}, DType::f32, turned, turned},
+        Matmul{"tf32", {1, 64, 64, 64}, DType::f32, plain, turned, DType::f32, "", {.tf32 = true}},
+        Matmul{"tf32_plain", {2, 37, 53, 71}, DType::f32, plain, plain, DType::f32, "bias", {.tf32 = true}},
+        Matmul{"tf32_turned", {1, 72, 40, 88}, DType::f32, turned, plain, DType::f32, "", {.tf32 = true}},
+        Matmul{"tf32x3", {1, 64, 64, 64}, DType::f32, plain, turned, DType::f32, "", {.tf32x3 = true}},
+        Matmul{"tf32x3_plain", {2, 37, 53, 71}, DType::f32, turned, plain, DType::f32, "", {.tf32x3 = true}},
+        Matmul{"bf16x3", {1, 64, 64, 64}, DType::f32, plain, turned, DType::f32, "", {.bf16x3 = true}},
+        Matmul{"bf16x3_plain", {1, 48, 64, 80}, DType::f32, plain, plain, DType::f32, "", {.bf16x3 = true}},
+        Matmul{"bf16x3_left_turned", {2, 37, 53, 71}, DType::f32, turned, plain, DType::f32, "bias", {.bf16x3 = true}},
+        Matmul{"bf16x3_turned", {2, 53, 37, 72}, DType::f32, turned, turned, DType::f32, "", {.bf16x3 = true}},
+        Matmul{"bf16x3_odd", {3, 17, 33, 65}, DType::f32, plain, turned, DType::f32, "", {.bf16x3 = true}},
+        Matmul{"bf16x3_one", {1, 1, 1, 1}, DType::f32, plain, plain, DType::f32, "", {.bf16x3 = true}},
+        Matmul{"bf16x3_narrow", {1, 40, 7, 3}, DType::f32, plain, plain, DType::f32, "", {.bf16x3 = true}},
+        Matmul{"bf16x3_no_depth", {1, 8, 8, 0}, DType::f32, plain, plain, DType::f32, "", {.bf16x3 = true}},
+        Matmul{"f64", {1, 32, 24, 20}, DType::f64, plain, plain, DType::f64},
+        Matmul{"f64_turned", {2, 37, 53, 71}, DType::f64, turned, turned, DType::f64, "bias"},
+        Matmul{"f64_mixed", {1, 64, 64, 64}, DType::f64, plain, turned, DType::f64},
+        Matmul{"s8", {1, 64, 32, 96}, DType::s8, plain, turned, DType::s32},
+        Matmul{"s8_turned", {1, 48, 32, 64}, DType::s8, turned, plain, DType::s32},
+        Matmul{"u8", {1, 32, 32, 64}, DType::u8, plain, turned, DType::s32},
+        Matmul{"f8", {1, 64, 32, 64}, DType::f8e4m3, plain, turned},
+        Matmul{"s32", {1, 20, 12, 9}, DType::s32, plain, plain, DType::s32}, Matmul{"one", {1, 1, 1, 1}, DType::f32},
+        Matmul{"row", {1, 1, 200, 64}, DType::f16}, Matmul{"column", {2, 130, 1, 48}, DType::f16},
+        Matmul{"outer", {1, 40, 40, 1}, DType::f32}, Matmul{"no_depth", {1, 8, 8, 0}, DType::f32},
+        Matmul{"no_rows", {1, 0, 8, 8}, DType::f16},
+        Matmul{"bias", {1, 64, 64, 64}, DType::bf16, plain, plain, DType::bf16, "bias"},
+        Matmul{"gelu", {2, 64, 32, 64}, DType::f16, plain, plain, DType::f32, "gelu"},
+        Matmul{"residual", {1, 40, 24, 64}, DType::f16, plain, plain, DType::f16, "residual"},
+        Matmul{"converted", {1, 64, 64, 32}, DType::bf16, plain, plain, DType::f32, "narrow"},
+        Matmul{"result_turned", {2, 64, 48, 64}, DType::f16, plain, plain, DType::f32, "turned"}),
     [](const auto& each) { return each.param.name; });
 
 struct Pipelined {
@@ -143,9 +151,11 @@ TEST(ContractionKernelEmulated, MainLoopsHaveNoBankConflicts) {
           continue;
         }
         if (dtype == DType::f64) continue;
-        Matmul tensor_once = once, tensor_twice = twice;
-        tensor_once.constraints.tf32 = tensor_twice.constraints.tf32 = true;
-        EXPECT_EQ(conflicts_of(tensor_once, true), conflicts_of(tensor_twice, true)) << "by TF32";
+        for (const graph::Constraints& by : {graph::Constraints{.tf32 = true}, graph::Constraints{.bf16x3 = true}}) {
+          Matmul tensor_once = once, tensor_twice = twice;
+          tensor_once.constraints = tensor_twice.constraints = by;
+          EXPECT_EQ(conflicts_of(tensor_once, true), conflicts_of(tensor_twice, true)) << to_string(by);
+        }
       }
     }
   }
@@ -195,10 +205,111 @@ TEST(ContractionKernelEmulated, Tf32LosesBitsAndThreeProductsWinThemBack) {
   EXPECT_LT(cores, 0x1p-20);
 }
 
+/// Of two bf16 parts of an operand about 16 bits count: between one product of TF32 and three.
+TEST(ContractionKernelEmulated, ThreeProductsOfBf16KeepSixteenBits) {
+  const double three = error_of({.bf16x3 = true}, "Bf16x3Cores<");
+  EXPECT_LT(three, 0x1p-17);
+  EXPECT_GT(three, 0x1p-23) << "what no part holds is lost";
+  EXPECT_GT(three, 4 * error_of({.tf32x3 = true}, "Tf32Cores<3,"));
+  EXPECT_LT(three, error_of({.tf32 = true}, "Tf32Cores<1,") / 30);
+}
+
+/// Results of a product of f32 by three of bf16, and of the reference with its bounds.
+struct BesideReference {
+  graph::Tensor got, want;
+
+  /// How many elements are not accepted, and of an element's bound the most that one is off by.
+  [[nodiscard]] std::int64_t wrong() const {
+    std::int64_t count = 0;
+    for (std::int64_t i = 0; i < want.elements(); ++i)
+      count += graph::accepts(want.at(i), want.bound(i), got.at(i)) ? 0 : 1;
+    return count;
+  }
+  [[nodiscard]] double most_of_bound() const {
+    double most = 0;
+    for (std::int64_t i = 0; i < want.elements(); ++i)
+      most = std::max(most, std::fabs(got.at(i) - want.at(i)) / want.bound(i));
+    return most;
+  }
+};
+
+/// Of operands [1, rows, depth] and [1, columns, depth].
+BesideReference beside_reference(const KernelCase& each, const std::vector<Bytes>& inputs) {
+  std::vector<graph::Tensor> arguments;
+  for (std::size_t p = 0; p < inputs.size(); ++p) {
+    const graph::TensorType& type = each.graph->node(each.graph->parameters()[p]).type();
+    arguments.push_back(graph::tensor_from_bytes(type, graph::Box::whole(type.dims), inputs[p]));
+  }
+  graph::EvaluateOptions options;
+  options.bounds = true;
+  options.error_model.flush_denormals = true;
+  const graph::Tensor want = (*graph::evaluate(*each.graph, arguments, options))[0];
+  return {graph::tensor_from_bytes(want.type, want.box, run(each, inputs).results[0]), want};
+}
+
+/// The bound of verification holds, is not much larger than what is lost of random operands, and is broken where one of
+/// the three products is left out.
+TEST(ContractionKernelEmulated, ThreeProductsOfBf16AreAllNeeded) {
+  const Matmul m = {"", {1, 64, 64, 256}, DType::f32, plain, turned, DType::f32, "", {.bf16x3 = true}};
+  const ContractionProblem problem = problem_of(m);
+  const KernelCase each = case_of(problem, default_of(problem));
+  const std::vector<Bytes> inputs = fine_inputs_of(*each.graph);
+  const BesideReference right = beside_reference(each, inputs);
+  EXPECT_EQ(right.wrong(), 0);
+  EXPECT_GT(right.most_of_bound(), 0.01);
+  const std::string alias = "using Cores = Bf16x3Cores<";
+  const std::size_t at = each.kernel.source.find(alias), end = each.kernel.source.find(';', at);
+  ASSERT_NE(at, std::string::npos) << each.kernel.source;
+  const std::string cores = each.kernel.source.substr(at + 14, end - at - 14);
+  const std::string_view products[] = {"left.rest, right.big", "left.big, right.rest", "left.big, right.big"};
+  for (const std::string_view without : products) {
+    std::string fewer = "struct Cores : " + cores + " {\n  __device__ __forceinline__ void multiply(";
+    fewer += "const LeftPart& left, const RightPart& right) {\n";
+    for (const std::string_view product : products)
+      if (product != without) fewer += fmt::format("    add_products({});\n", product);
+    KernelCase broken = each;
+    broken.kernel.source.replace(at, end - at, fewer + "  }\n}");
+    EXPECT_GT(beside_reference(broken, inputs).wrong(), 64 * 64 / 4) << without;
+  }
+}
+
+/// Rows of what has fewer bits as bf16, of what is near its largest number, and of what is none.
+TEST(ContractionKernelEmulated, EdgesOfTheRangeAsThreeOfBf16) {
+  const Matmul m = {"", {1, 32, 16, 40}, DType::f32, plain, turned, DType::f32, "", {.bf16x3 = true}};
+  const ContractionProblem problem = problem_of(m);
+  const KernelCase each = case_of(problem, default_of(problem));
+  const std::int64_t depth = m.shape.depth;
+  Random random(23);
+  const auto fraction = [&] { return (random.below(2) == 0 ? -1 : 1) * (1 + random.uniform()); };
+  // Small rows meet large columns, and large ones small columns; the largest overflow with either large one.
+  std::vector<double> left, right;
+  const std::array<double, 8> scales = {0x1p-149, 0x1p-140, 0x1p-130, 0x1p-126, 0x1p-100, 0x1p0, 0x1p100, 0x1.fcp126};
+  constexpr int overflowing = 6;
+  for (std::int64_t row = 0; row < m.shape.rows; ++row)
+    for (std::int64_t k = 0; k < depth; ++k) left.push_back(fraction() * scales.at(row % 8));
+  for (std::int64_t i = 0; i < m.shape.columns * depth; ++i)
+    right.push_back(fraction() * (i / depth % 2 == 0 ? 0x1p-20 : 0x1p100));
+  const double infinity = std::numeric_limits<double>::infinity();
+  left[8 * depth + 3] = infinity;
+  left[9 * depth + 3] = std::numeric_limits<double>::quiet_NaN();
+  left[10 * depth + 3] = std::numeric_limits<float>::max();  // as bf16 it is infinite
+  const std::vector<Bytes> inputs = {bytes_of(DType::f32, left), bytes_of(DType::f32, right)};
+  const BesideReference results = beside_reference(each, inputs);
+  EXPECT_EQ(results.wrong(), 0);
+  for (std::int64_t i = 0; i < results.got.elements(); ++i) {
+    const std::int64_t row = i / m.shape.columns;
+    const bool special = row >= 8 && row <= 10, overflows = i % 2 == 1 && row % 8 >= overflowing;
+    if (!overflows) {
+      EXPECT_EQ(std::isfinite(results.got.at(i)), !special) << i;
+    }
+    EXPECT_EQ(std::isfinite(results.want.bound(i)), !special && !overflows) << i;
+  }
+}
+
 /// Shapes, layouts, types and schedules drawn by a seed; STITCH_CONTRACTIONS: how many.
 TEST(ContractionKernelEmulated, RandomProblemsAreRight) {
   constexpr DType dtypes[] = {DType::f16, DType::bf16, DType::f32, DType::f64, DType::s8};
-  constexpr graph::Constraints of_f32[] = {{}, {.tf32 = true}, {.tf32x3 = true}};
+  constexpr graph::Constraints of_f32[] = {{}, {.tf32 = true}, {.tf32x3 = true}, {.bf16x3 = true}};
   const char* const epilogues[] = {"", "bias", "residual", "turned"};
   Random random(20261125);
   const auto among = [&](auto&& choices) { return choices[random.below(std::size(choices))]; };
@@ -359,7 +470,8 @@ TEST(ContractionKernelEmulated, DefaultSchedulesDoNotSpill) {
     for (const auto& [dtype, constraints] :
          {std::pair{DType::f16, graph::Constraints{}}, std::pair{DType::bf16, graph::Constraints{}},
           std::pair{DType::f32, graph::Constraints{}}, std::pair{DType::f32, graph::Constraints{.tf32 = true}},
-          std::pair{DType::f32, graph::Constraints{.tf32x3 = true}}, std::pair{DType::f64, graph::Constraints{}},
+          std::pair{DType::f32, graph::Constraints{.tf32x3 = true}},
+          std::pair{DType::f32, graph::Constraints{.bf16x3 = true}}, std::pair{DType::f64, graph::Constraints{}},
           std::pair{DType::s8, graph::Constraints{}}}) {
       const DType result = dtype == DType::s8 ? DType::s32 : dtype;
       const ContractionProblem problem =

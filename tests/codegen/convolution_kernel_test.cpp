@@ -34,6 +34,7 @@ struct Convolution {
   std::int64_t feature_groups = 1, batch_groups = 1;
   bool reversed = false;      ///< the window, by the attribute
   std::string epilogue = {};  ///< "bias", "turned"; "flipped": the kernel by an operator before
+  graph::Constraints constraints = {};
 };
 void PrintTo(const Convolution& each, std::ostream* out) { *out << each.name; }
 
@@ -113,7 +114,9 @@ Result<graph::Graph> graph_of(const Convolution& c) {
     for (std::size_t d = output.dims.size(); d-- > 0;) permutation.push_back(static_cast<std::int64_t>(d));
     y = b.transpose(y, permutation);
   }
-  return b.finish({y});
+  auto graph = b.finish({y});
+  if (graph) graph->constraints = c.constraints;
+  return graph;
 }
 
 ContractionProblem problem_of(const Convolution& c) { return derived(graph_of(c)); }
@@ -125,7 +128,7 @@ TEST_P(ConvolutionEmulated, IsRight) {
   const ContractionSchedule schedule = default_of(problem);
   SCOPED_TRACE(to_string(problem) + "\n" + to_string(schedule));
   const KernelCase each = case_of(problem, schedule);
-  expect_right(each, inputs_of(*each.graph));
+  expect_right(each, GetParam().constraints.any() ? fine_inputs_of(*each.graph) : inputs_of(*each.graph));
 }
 
 constexpr auto first = Order::features_first, last = Order::features_last;
@@ -153,6 +156,15 @@ INSTANTIATE_TEST_SUITE_P(
                     .order = first,
                     .epilogue = "bias"},
         Convolution{.name = "features_first_inside", .extents = {6, 8}, .window = {3, 1}, .order = first},
+        Convolution{.name = "bf16x3", .padding = {1, 1}, .dtype = DType::f32, .constraints = {.bf16x3 = true}},
+        Convolution{.name = "bf16x3_features_first",
+                    .features = 5,
+                    .strides = {2, 1},
+                    .padding = {1, 1},
+                    .dtype = DType::f32,
+                    .order = first,
+                    .epilogue = "bias",
+                    .constraints = {.bf16x3 = true}},
         Convolution{.name = "groups", .features = 16, .padding = {1, 1}, .feature_groups = 2},
         Convolution{
             .name = "groups_features_first", .features = 16, .padding = {1, 1}, .order = first, .feature_groups = 4},

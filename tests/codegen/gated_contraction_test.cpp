@@ -35,7 +35,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Gated{"apart", 1, 64, 64, 64, 2, f16, f16, plain, "apart"},
                     Gated{"apart_f32", 1, 48, 72, 40, 2, f32, f32, plain, "apart"},
                     Gated{"apart_turned", 2, 40, 64, 96, 2, bf16, f32, turned, "apart", true},
-                    Gated{"tf32", 1, 64, 64, 64, 2, f32, f32, plain, "apart", false, {.tf32 = true}}),
+                    Gated{"tf32", 1, 64, 64, 64, 2, f32, f32, plain, "apart", false, {.tf32 = true}},
+                    Gated{"bf16x3", 1, 48, 64, 72, 2, f32, f32, turned, "apart", false, {.bf16x3 = true}}),
     [](const auto& each) { return each.param.name; });
 
 /// All that pipelines, tiles and splits do to a product they do to its gates.

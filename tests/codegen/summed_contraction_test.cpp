@@ -38,6 +38,7 @@ INSTANTIATE_TEST_SUITE_P(
                     SummedMatmuls{"across_half", 2, 64, 96, f16, plain, turned, {{64}, {96, true}}, f16, "turned"},
                     SummedMatmuls{"tf32", 1, 64, 64, f32, plain, plain, {{64}, {32}}, f32, "bias", {.tf32 = true}},
                     SummedMatmuls{"tf32x3", 1, 40, 72, f32, plain, turned, {{64}, {24}}, f32, "", {.tf32x3 = true}},
+                    SummedMatmuls{"bf16x3", 1, 40, 72, f32, plain, turned, {{64}, {23}}, f32, "", {.bf16x3 = true}},
                     SummedMatmuls{"f64", 1, 32, 20, DType::f64, plain, plain, {{24}, {40}}, DType::f64},
                     SummedMatmuls{"s8", 1, 64, 96, DType::s8, plain, turned, {{32}, {48}}, DType::s32},
                     SummedMatmuls{"rows", 1, 40, 96, f16, plain, turned, {{64}, {48}}, f32, "norm"},

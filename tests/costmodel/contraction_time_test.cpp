@@ -161,6 +161,25 @@ TEST(ContractionTime, TheLibraryHasWhatOurKernelsHaveNot) {
   }
 }
 
+/// Of f32 in two parts: tensor instructions are three of each, and every element that a lane has is split.
+TEST(ContractionTime, SplittingOperandsIsIssued) {
+  graph::Graph graph = matmul(DType::f32, 4096, 4096, 4096);
+  graph.constraints.bf16x3 = true;
+  const ContractionProblem problem = *kernel::derive_contraction(graph);
+  ContractionSchedule s = usual(problem);
+  s.instruction = kernel::ContractionInstruction::mma_m16n8k16_bf16x3;
+  s.warp_columns = 32;
+  const ContractionTime time = contraction_time(problem, s, a100());
+  // Of a warp and step, 16 of depth: (64 + 32) · 16 / 32 elements of a lane, 4 · 4 · 3 products.
+  const double steps = 4096.0 * 4096 * 4096 / (64 * 32 * 16);
+  const double least = steps * (48 * split_work(s.instruction).instructions + 48);
+  const double us = least / 4 / a100().sm_count / a100().clock_hz * 1e6;
+  EXPECT_GT(time.issue, us);
+  EXPECT_LT(time.issue, 1.5 * us);
+  EXPECT_GT(time.total, problem.products() * 3 / (1024.0 * a100().sm_count * a100().clock_hz) * 1e6);
+  EXPECT_GT(library_us(problem, a100()), time.total) << "no library multiplies so: its product is one of f32";
+}
+
 TEST(ContractionTime, BlocksOfAClusterShareWhatTheyRead) {
   const DeviceSpec h100 = *find_device("h100");
   const ContractionProblem problem = problem_of(DType::f16, 4096, 4096, 4096);

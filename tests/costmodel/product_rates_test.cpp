@@ -35,6 +35,25 @@ TEST(ProductRates, TensorCoresAreForTheirTypes) {
   EXPECT_DOUBLE_EQ(synchronous(a100), 1);
 }
 
+TEST(ProductRates, ThreeProductsOfBf16AreTwiceThoseOfTf32) {
+  const auto rate = [](graph::Constraints constraints, const char* device) {
+    graph::Graph graph = kernel::test::matmul(DType::f32, 64, 64, 64);
+    graph.constraints = constraints;
+    return tensor_rate(*kernel::derive_contraction(graph), *find_device(device));
+  };
+  for (const char* device : {"a100", "h100", "rtx4090"}) {
+    const double halves = tensor_rate(product(DType::bf16), *find_device(device));
+    EXPECT_DOUBLE_EQ(rate({.bf16x3 = true}, device), halves / 3) << device;
+    EXPECT_DOUBLE_EQ(rate({.tf32 = true}, device), halves / 2) << device;
+    EXPECT_DOUBLE_EQ(rate({.tf32x3 = true}, device), halves / 6) << device;
+  }
+  EXPECT_EQ(rate({.bf16x3 = true}, "t4"), 0) << "its tensor cores take no bf16";
+  EXPECT_EQ(split_work(ContractionInstruction::mma_m16n8k16).products, 1);
+  EXPECT_EQ(split_work(ContractionInstruction::mma_m16n8k16_bf16x3).products, 3);
+  EXPECT_LT(split_work(ContractionInstruction::mma_m16n8k16_bf16x3).instructions,
+            split_work(ContractionInstruction::mma_m16n8k8_tf32x3).instructions);
+}
+
 TEST(ProductRates, AnEpilogueIsItsElementWiseOperators) {
   const auto plain = product(DType::f16);
   EXPECT_EQ(epilogue_operators(plain), 0);

@@ -14,6 +14,7 @@ TEST(ConstraintsText, IsReadAsItIsWritten) {
   }
   EXPECT_EQ(*parse_constraints(" batch_invariant , deterministic "), (Constraints{true, true}));
   EXPECT_EQ(to_string(Constraints{true, true}), "deterministic,batch_invariant");
+  EXPECT_EQ(*parse_constraints("bf16x3,tf32x3"), (Constraints{.tf32x3 = true, .bf16x3 = true}));
 }
 
 TEST(ConstraintsText, AnUnknownWordIsNamed) {
@@ -29,6 +30,15 @@ TEST(ConstraintsOfTwo, AreBothSides) {
   EXPECT_EQ((Constraints{true, false} | Constraints{false, true}), (Constraints{true, true}));
   EXPECT_EQ((Constraints{} | Constraints{}), Constraints{});
   EXPECT_TRUE((Constraints{false, true}).fixes_order());
+  EXPECT_TRUE((Constraints{.bf16x3 = true} | Constraints{}).bf16x3);
+  EXPECT_TRUE((Constraints{.bf16x3 = true}).any());
+}
+
+TEST(ConstraintsOfProducts, TheFastestWayIsTaken) {
+  EXPECT_EQ(Constraints{}.f32_arithmetic(), F32Arithmetic::f32);
+  EXPECT_EQ((Constraints{.tf32x3 = true}).f32_arithmetic(), F32Arithmetic::tf32x3);
+  EXPECT_EQ((Constraints{.tf32x3 = true, .bf16x3 = true}).f32_arithmetic(), F32Arithmetic::bf16x3);
+  EXPECT_EQ((Constraints{.tf32 = true, .tf32x3 = true, .bf16x3 = true}).f32_arithmetic(), F32Arithmetic::tf32);
 }
 
 }  // namespace

@@ -50,6 +50,28 @@ TEST(ContractionProblems, WhatIsNoneIsNamed) {
               HasSubstr("is computed, not read from memory"));
 }
 
+TEST(ContractionProblems, ThreeProductsOfBf16AreWhereTensorCoresTakeIt) {
+  Graph graph = matmul(DType::f32, 256, 256, 256);
+  const Hash128 whole = contraction_hash(*derive_contraction(graph));
+  graph.constraints.tf32x3 = true;
+  const Hash128 by_tf32 = contraction_hash(*derive_contraction(graph));
+  graph.constraints = {.bf16x3 = true};
+  const ContractionProblem problem = *derive_contraction(graph);
+  EXPECT_NE(contraction_hash(problem), whole);
+  EXPECT_NE(contraction_hash(problem), by_tf32);
+  for (const char* device : {"a100", "l4", "rtx4090", "h100", "b200"})
+    EXPECT_EQ(instruction_for(problem, *find_device(device)), ContractionInstruction::mma_m16n8k16_bf16x3) << device;
+  const ContractionSchedule schedule = *default_schedule(problem, *find_device("a100"));
+  EXPECT_TRUE(check_legality(problem, schedule, *find_device("a100")));
+  const Status before = check_legality(problem, schedule, *find_device("t4"));
+  ASSERT_FALSE(before);
+  EXPECT_EQ(before.error().message, "device: mma_m16n8k16_bf16x3 on sm_75");
+  graph.constraints = {};
+  const Status ungranted = check_legality(*derive_contraction(graph), schedule, *find_device("a100"));
+  ASSERT_FALSE(ungranted);
+  EXPECT_THAT(ungranted.error().message, HasSubstr("types: mma_m16n8k16_bf16x3 does not multiply f32 by f32"));
+}
+
 struct Illegal {
   const char* rule;
   void (*change)(ContractionSchedule& schedule);

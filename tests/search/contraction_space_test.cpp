@@ -45,13 +45,15 @@ TEST(ContractionSpace, HasLegalSchedulesEachOnce) {
 }
 
 TEST(ContractionSpace, ProductsOfF32HaveCudaCoresBesideTensorCores) {
-  for (const graph::Constraints& constraints : {graph::Constraints{.tf32 = true}, graph::Constraints{.tf32x3 = true}}) {
+  for (const graph::Constraints& constraints :
+       {graph::Constraints{.tf32 = true}, graph::Constraints{.tf32x3 = true}, graph::Constraints{.bf16x3 = true}}) {
     graph::Graph graph = matmul(DType::f32, 512, 768, 1024, true);
     graph.constraints = constraints;
     std::set<std::string_view> instructions;
     for (const ContractionSchedule& s : all_of(*kernel::derive_contraction(graph)))
       instructions.insert(to_string(s.instruction));
     std::set<std::string_view> expected = {"cuda_core", "mma_m16n8k8_tf32x3"};
+    if (constraints.bf16x3) expected = {"cuda_core", "mma_m16n8k16_bf16x3"};
     if (constraints.tf32) expected = {"cuda_core", "mma_m16n8k8_tf32", "wgmma_m64k8_tf32"};
     EXPECT_EQ(instructions, expected);
   }
@@ -132,6 +134,11 @@ TEST(ContractionSpace, DevicesWithoutAsynchronousCopiesHaveNone) {
   const auto none = best_contractions(problem, *find_device("t4"), [](const auto&) { return 1.0; });
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().kind, ErrorKind::constraint);
+  graph::Graph singles = matmul(DType::f32, 64, 64, 64);
+  singles.constraints.bf16x3 = true;
+  EXPECT_FALSE(best_contractions(*kernel::derive_contraction(singles), *find_device("t4"), [](const auto&) {
+    return 1.0;
+  })) << "tensor cores that do not take bf16";
 }
 
 }  // namespace
