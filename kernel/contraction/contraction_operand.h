@@ -68,6 +68,7 @@ struct ComputedOperand {
   /// is the same. 0: there is none, or asking it would take as much as the elements do.
   struct Condition {
     std::int64_t rows = 0, depth = 0;
+    bool of_batch = false;  ///< it is another for each batch
     bool operator==(const Condition&) const = default;
   };
   Condition condition;

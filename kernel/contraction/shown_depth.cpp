@@ -60,7 +60,8 @@ ComputedOperand::Condition condition_of(const ScalarProgram& program, ItemId ele
   const std::optional<ShownCondition> condition = shown_condition(program, element);
   if (!condition) return {};
   const ComputedOperand::Condition found = {same_along(program, condition->item, 1, operand.free),
-                                            same_along(program, condition->item, 2, operand.contracted)};
+                                            same_along(program, condition->item, 2, operand.contracted),
+                                            program.at(condition->item).axes.contains(0)};
   // One that is the same along the whole depth has nothing that a block could leave out.
   const bool divides = found.depth < program.axes().extents[2];
   return divides && found.rows * found.depth >= least_together ? found : ComputedOperand::Condition{};
@@ -78,6 +79,10 @@ double walked_share(const ContractionProblem& problem, const ContractionSchedule
   const double block = side->left ? schedule.block_rows : schedule.block_columns;
   const double of_rows = extent / static_cast<double>(side->condition.rows);
   const double of_depth = static_cast<double>(problem.contracted) / static_cast<double>(side->condition.depth);
+  if (side->condition.of_batch && of_rows <= 1) {  // a group is a batch, whose depth begins and ends anywhere
+    const double border = schedule.block_depth / static_cast<double>(problem.contracted);
+    return std::min(1.0, 1 / static_cast<double>(problem.batch) + border);
+  }
   // Groups are along whichever has fewer: a tile of rows has a border of neighbouring groups for every so many rows.
   const double groups = std::min(of_rows, of_depth);
   const double walked = of_depth <= of_rows ? 1 + (groups - 1) * std::min(1.0, block / extent)

@@ -16,7 +16,8 @@
 // A block walks of its depth what the condition shows any of its rows, from the first such place to the last: rows that
 // are sorted by their groups have tiles of one group, but for those on a border. What is left out is zero whatever the
 // condition says, so that groups may be empty, overlap or leave rows out. The gradient of the matrices is the same with
-// groups among the rows: Σₘ (begin[g] ≤ m < end[g] ? x[m, k] : 0) · dy[m, n] walks the rows of its group.
+// groups among the rows, or, as JAX has it, as a batch: Σₘ (begin[g] ≤ m < end[g] ? x[m, k] : 0) · dy[m, n] walks the
+// rows of its group.
 //
 // It takes for granted, as attention does of hidden keys, that what is multiplied by zero is finite.
 

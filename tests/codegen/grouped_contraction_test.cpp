@@ -26,6 +26,7 @@ struct Grouped {
   bool scaled = false;    ///< results are multiplied with a number for each row, in the epilogue
   bool gradient = false;  ///< of the matrices: groups of what is contracted
   int products = 1;       ///< that share the rows
+  bool batched = false;   ///< of a gradient: groups are a batch, with another tensor of dy for each
 };
 void PrintTo(const Grouped& each, std::ostream* out) { *out << each.name; }
 
@@ -52,6 +53,13 @@ graph::Graph graph_of(const Grouped& m) {
   for (int product = 0; product < m.products; ++product) {
     graph::DotAttributes a;
     a.result = f32;
+    if (m.batched) {
+      a.lhs_batch = a.rhs_batch = {0};
+      a.lhs_contracting = a.rhs_contracting = {1};
+      const Value dy = b.parameter(m.dtype, {m.rows, m.columns});
+      results.push_back(b.dot(left, b.broadcast(dy, {groups, m.rows, m.columns}, {1, 2}), a));
+      continue;
+    }
     if (m.gradient) {
       a.lhs_contracting = {1};
       a.rhs_contracting = {0};
@@ -134,7 +142,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Grouped{"two_of_the_same", 80, 64, 64, {40, 0, 25}, bf16, true, false, false, 2},
                     Grouped{"gradient", 200, 32, 48, {60, 0, 100, 40}, f32, false, false, true},
                     Grouped{"gradient_f16", 256, 64, 64, {0, 130, 90}, f16, false, false, true},
-                    Grouped{"gradient_gathered", 120, 32, 40, {50, 1, 69}, bf16, true, false, true}),
+                    Grouped{"gradient_gathered", 120, 32, 40, {50, 1, 69}, bf16, true, false, true},
+                    Grouped{"gradient_batches", 200, 32, 48, {60, 0, 100, 40}, f32, false, false, true, 1, true},
+                    Grouped{"gradient_batches_bf16", 256, 64, 64, {0, 130, 90}, bf16, false, false, true, 1, true}),
     [](const auto& each) { return each.param.name; });
 
 /// By wgmma, which has a loop of its own.
@@ -207,6 +217,10 @@ TEST(GroupedContraction, WalkedShareIsOfTheTilesGroups) {
   EXPECT_DOUBLE_EQ(kernel::walked_share(problem, schedule), (1 + 7 * 128 / 1024.0) / 8);
   schedule.block_rows = 1024;
   EXPECT_DOUBLE_EQ(kernel::walked_share(problem, schedule), 1);
+  const ContractionProblem batches =
+      problem_of({"", 1024, 64, 64, {1, 2, 3, 4, 5, 6, 7, 8}, f16, false, false, true, 1, true});
+  schedule.block_depth = 32;
+  EXPECT_DOUBLE_EQ(kernel::walked_share(batches, schedule), 1 / 8.0 + 32 / 1024.0);
 }
 
 }  // namespace
