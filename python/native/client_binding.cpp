@@ -193,6 +193,15 @@ std::pair<std::int64_t, bool> tune(const Client& client, const Fragment& fragmen
   return {submitted.job, submitted.joined};
 }
 
+/// Hands a whole graph in, likewise; `trials` of all its kernels together.
+std::pair<std::int64_t, bool> tune_model(const Client& client, const Fragment& model, std::int64_t trials,
+                                         const std::string& constraints) {
+  const api::Submitted submitted =
+      value_of(client.client->submit_model(graph::encode(model.graph, graph::Encoding::cbor), model.graph.name, trials,
+                                           value_of(graph::parse_constraints(constraints))));
+  return {submitted.job, submitted.joined};
+}
+
 /// Its state, and once it has failed why.
 std::pair<std::string, std::string> job(const Client& client, std::int64_t number) {
   const api::JobStatus status = value_of(client.client->job(number));
@@ -264,6 +273,9 @@ void bind_client(nb::module_& module) {
       .def("tune", &tune, nb::arg("fragment"), nb::arg("trials") = nb::none(), nb::arg("constraints") = "",
            nb::call_guard<nb::gil_scoped_release>(),
            "Has a fragment tuned in the background: (number of the job, whether somebody else's was joined)")
+      .def("tune_model", &tune_model, nb::arg("model"), nb::arg("trials") = 0, nb::arg("constraints") = "",
+           nb::call_guard<nb::gil_scoped_release>(),
+           "Has the fragments of a whole graph tuned in the background: as tune; trials: of all its kernels together")
       .def("job", &job, nb::arg("number"), nb::call_guard<nb::gil_scoped_release>(),
            "(state, what went wrong) of a job; \"done\", \"failed\" and \"cancelled\" are its ends")
       .def(

@@ -7,7 +7,7 @@ import threading
 import typing
 import weakref
 
-from . import _native, _nvidia, _plan, _server, errors
+from . import _native, _nvidia, _plan, _server, _tuning, errors
 
 _FORMAT = b"stitch-program"
 
@@ -211,6 +211,14 @@ def make(fragment, *, deadline_ms: int, improve: bool, server: str | None, **set
     """The document of a graph's program, by a server. `settings`: products, device and ordinal, as of `program`."""
     check_boundaries(fragment)
     return _server.shared(server).make_program(fragment, deadline_ms, improve, **settings)
+
+
+def tune_later(program: Program, fragment, wish: _tuning.Wish, server: str | None, constraints: str) -> None:
+    """Has the server tune what a program was made of, where that is to be more, or to end, than a look-up begins."""
+    if wish.is_asked_for:
+        fragments = program.info["steps"].get("fragment", 0)
+        client = _server.shared(server)
+        _tuning.begin_model(client, fragment, fragments, constraints, wish.effort, wish.budget_seconds)
 
 
 def check_boundaries(fragment) -> None:

@@ -12,9 +12,14 @@ from . import _chaos, _native, _programs, _settings, _tuning, errors
 
 _SCHEME = "unix://"
 _RESTART_SECONDS = 30.0
+_LEAST_PATIENCE_SECONDS, _MOST_PATIENCE_SECONDS = 1.0, 10.0
+_NOTICED_SECONDS = 0.5
+_HEARD_SECONDS = 5.0
 
 _lock = threading.Lock()
 _clients: dict = {}
+_heard: dict = {}
+_in_vain: dict = {}
 
 
 def address() -> str:
@@ -60,6 +65,28 @@ def _opened(where: str, folder: str | None, timeout_seconds: float) -> _native.C
         raise errors.ServerUnavailable(f"stitchd at {where} does not answer: {error}") from error
 
 
+def look_for(server: str | None, deadline_ms: int) -> None:
+    """Whether a server answers at all, before a front end waits for what it makes; one is started as by `connect`.
+
+    Its program has waited for no longer than the deadline then, or a second where that is less, nor than ten where it is
+    more. What took it half a second in vain is not tried again for half a minute: a server that was stopped costs that
+    once in a while, and not with every function. Errors: ServerUnavailable.
+    """
+    where, began = server or address(), time.monotonic()
+    if began - _in_vain.get(where, -_RESTART_SECONDS) < _RESTART_SECONDS:
+        raise errors.ServerUnavailable(f"stitchd at {where} did not answer a moment ago")
+    if began - _heard.get(where, -_HEARD_SECONDS) < _HEARD_SECONDS:
+        return
+    patience = min(max(deadline_ms / 1000, _LEAST_PATIENCE_SECONDS), _MOST_PATIENCE_SECONDS)
+    try:
+        connect(server, timeout_seconds=patience)
+    except errors.ServerUnavailable:
+        if time.monotonic() - began >= _NOTICED_SECONDS:
+            _in_vain[where] = time.monotonic()
+        raise
+    _heard[where] = time.monotonic()
+
+
 class Shared:
     """The process's client of one server. Where that has ended since, `connect` finds or starts another, and the call
     is made again. It is started so only once in a while: a server that cannot run is not started by every call."""
@@ -86,6 +113,9 @@ class Shared:
 
     def tune(self, *arguments, **settings) -> tuple[int, bool]:
         return _chaos.answered("tuning", lambda: self._called("tune", arguments, settings))
+
+    def tune_model(self, *arguments, **settings) -> tuple[int, bool]:
+        return _chaos.answered("tuning", lambda: self._called("tune_model", arguments, settings))
 
     def _tune_once(self, fragment, constraints: str) -> None:
         """Hands a fragment in, in this process for the first time, whatever is stored (STITCH_FORCE_TUNE)."""

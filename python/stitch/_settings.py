@@ -39,6 +39,7 @@ _VARIABLES = {
     "lock": "STITCH_LOCK",
 }
 EFFORTS = ("none", "quick", "full")
+PRECISIONS = ("default", "eager")
 MODES = ("tune", "replay", "off")
 _LOGGERS = ("torch", "jax", "onnx")
 
@@ -112,6 +113,17 @@ def mode() -> str:
 def tunes_anew() -> bool:
     """Whether what is asked for is to be tuned although a plan may be stored."""
     return os.environ.get("STITCH_FORCE_TUNE") == "1" and mode() == "tune"
+
+
+def constraints_of(settings) -> str:
+    """What a front end's fields `deterministic`, `batch_invariant` and `precision` ask of our kernels' results, as
+    `stitch.plan` takes it."""
+    wanted = {
+        "deterministic": settings.deterministic,
+        "batch_invariant": settings.batch_invariant,
+        "eager_precision": settings.precision == "eager",
+    }
+    return ",".join(name for name, asked in wanted.items() if asked)
 
 
 _said: set = set()

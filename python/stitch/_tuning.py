@@ -1,5 +1,6 @@
 """How much is tuned: the server's work on fragments, begun and ended for a program that asked for it."""
 
+import dataclasses
 import logging
 import os
 import threading
@@ -17,6 +18,24 @@ _to_end: list = []
 _thread: threading.Thread | None = None
 
 
+@dataclasses.dataclass(frozen=True)
+class Wish:
+    """What a server is to do for better plans than it has at once: effort and budget as of `begin`."""
+
+    effort: str
+    budget_seconds: int
+
+    @property
+    def is_asked_for(self) -> bool:
+        """Whether it has to be asked for by itself: a look-up begins what is quick, and ends none of it."""
+        return self.effort == "full" or (self.effort == "quick" and self.budget_seconds > 0)
+
+    @property
+    def is_look_ups(self) -> bool:
+        """Whether the look-up begins it, where plans had to be predicted."""
+        return self.effort == "quick" and not self.is_asked_for
+
+
 def begin(client, fragment, constraints: str, effort: str, budget_seconds: int) -> int | None:
     """Has the server tune a fragment in the background, for no longer than the budget (0: for as long as it takes). The
     job's number; None where there is none to wait for.
@@ -24,12 +43,23 @@ def begin(client, fragment, constraints: str, effort: str, budget_seconds: int) 
     `effort`: "none" (nothing is tuned), "quick", or "full": a hundred more candidates of its kernels, where the server
     measures. What others wait for as well is not ended. With STITCH_MODE=replay or off, or frozen, nothing is tuned.
     """
+    trials = _FULL_TRIALS if effort == "full" else None
+    return _begun(client, effort, budget_seconds, lambda: client.tune(fragment, trials, constraints))
+
+
+def begin_model(client, model, fragments: int, constraints: str, effort: str, budget_seconds: int) -> int | None:
+    """The same of a whole graph with so many different fragments."""
+    trials = _FULL_TRIALS * max(1, fragments) if effort == "full" else 0
+    return _begun(client, effort, budget_seconds, lambda: client.tune_model(model, trials, constraints))
+
+
+def _begun(client, effort: str, budget_seconds: int, ask) -> int | None:
     if effort == "none" or _activity.makes_nothing():
         return None
     try:
-        number, joined = client.tune(fragment, _FULL_TRIALS if effort == "full" else None, constraints)
+        number, joined = ask()
     except errors.Error as error:
-        log.info("a fragment is not tuned: %s", error)
+        log.info("nothing is tuned: %s", error)
         return None
     if budget_seconds and not joined:
         _end_later(client, number, budget_seconds)

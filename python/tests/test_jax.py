@@ -2,6 +2,7 @@
 
 import logging
 import os
+import signal
 import subprocess
 import sys
 
@@ -11,6 +12,8 @@ import pytest
 jax = pytest.importorskip("jax", reason="jax is not installed")
 
 import jax.numpy as jnp  # noqa: E402
+from conftest import jobs_of, servers, settled  # noqa: E402
+from test_server import own  # noqa: E402, F401
 from jax.extend import core  # noqa: E402
 
 import stitch  # noqa: E402
@@ -489,6 +492,73 @@ def test_memory_may_be_bounded():
     assert stitch.jax.report()["calls"] == 1
 
 
+@pytest.mark.parametrize(
+    "options, constraints",
+    [
+        ({}, ""),
+        ({"deterministic": True}, "deterministic"),
+        ({"batch_invariant": True, "precision": "eager"}, "batch_invariant,eager_precision"),
+    ],
+)
+def test_constraints_are_asked_for(options, constraints, monkeypatch):
+    ask, asked = stitch._server.Shared.make_program, []
+
+    def spied(*arguments, **settings):
+        asked.append(settings["constraints"])
+        return ask(*arguments, **settings)
+
+    monkeypatch.setattr(stitch._server.Shared, "make_program", spied)
+    x = jnp.linspace(-1, 1, 48).reshape(6, 8)
+    close(stitch.jax.jit(lambda x: jnp.tanh(x) * 3.25, **OURS, **options)(x), jnp.tanh(x) * 3.25)
+    assert asked == [constraints]
+
+
+def test_a_chain_has_the_bits_of_operators_one_by_one_where_it_is_asked_for():
+    def chain(x):
+        return ((x * 1.1 + 0.3) * x - 0.7) * x
+
+    x = jnp.asarray(numpy.random.default_rng(7).standard_normal((32, 64)), "bfloat16")
+    eager, bits = chain(x), {}
+    for precision in ("default", "eager"):
+        ours = stitch.jax.jit(chain, precision=precision, **OURS)(x)
+        bits[precision] = int((ours.view("uint16") != eager.view("uint16")).sum())
+    assert bits["eager"] == 0 < bits["default"], bits
+
+
+def test_a_row_has_the_same_bits_in_every_batch_where_it_is_asked_for():
+    def rows(x):
+        return norm(x, jnp.linspace(0.5, 1.5, x.shape[1]))
+
+    x = jnp.asarray(numpy.random.default_rng(8).standard_normal((64, 1001)), "float32")
+    for invariant in (False, True):
+        ours = stitch.jax.jit(rows, batch_invariant=invariant, **OURS)
+        assert bool((ours(x)[3] == ours(x[3:4])[0]).all()) == invariant
+
+
+@pytest.mark.parametrize(
+    "options, begun",
+    [
+        ({"effort": "none"}, set()),
+        ({"effort": "quick"}, {"tune-fragment"}),
+        ({"effort": "quick", "budget_seconds": 60}, {"tune-model"}),
+        ({"effort": "full", "budget_seconds": 1}, {"tune-model"}),
+        ({"effort": "full", "improve": False}, set()),
+    ],
+)
+def test_effort_and_budget_are_the_servers(options, begun, folder):
+    stitch.connect()
+    settled(folder)
+    before = {job["id"] for job in jobs_of(folder)}
+    scale = 5.5 + len(str(options)) / 64 + options.get("budget_seconds", 0)  # what no other test asks for
+    settings = {"device": "emulated", "fallback": "error", "deadline_ms": 600_000, **options}
+    x = jnp.linspace(-1, 1, 40)
+    close(stitch.jax.jit(lambda x: jnp.sin(x * scale), **settings)(x), jnp.sin(x * scale), 1e-4)
+    settled(folder)
+    jobs = [job for job in jobs_of(folder) if job["id"] not in before and job["kind"] != "prune"]
+    assert {job["kind"] for job in jobs} == begun, jobs
+    assert {job["state"] for job in jobs} <= {"done", "cancelled"}, jobs
+
+
 def test_donated_arguments_are_given_away():
     @stitch.jax.jit(donate_argnums=(0,), **OURS)
     def update(state, x):
@@ -684,7 +754,21 @@ def test_without_a_device_or_a_server_xla_runs():
         stitch.jax.jit(lambda x: x + 2, server="unix:///nowhere/stitchd.sock", **OURS)(jnp.ones(8))
 
 
+def test_a_server_that_was_stopped_is_waited_for_once(own, monkeypatch):  # noqa: F811
+    stitch.connect()
+    (process,) = servers(own)
+    os.kill(process, signal.SIGSTOP)
+    monkeypatch.setattr(stitch._server, "_MOST_PATIENCE_SECONDS", 0.6)
+    x = jnp.linspace(-1, 1, 24)
+    for scale in (6.5, 7.5):
+        close(stitch.jax.jit(lambda x, by=scale: jnp.tanh(x * by), device="emulated")(x), jnp.tanh(x * scale))
+    first, second = stitch.jax.report()["fell_back"]
+    assert "does not answer" in first["reason"] and "did not answer a moment ago" in second["reason"]
+
+
 def test_wrong_options_are_named():
+    with pytest.raises(ValueError, match=r"'ful' is none of none, quick, full \(did you mean 'full'\?\)"):
+        stitch.jax.jit(loss, effort="ful")
     with pytest.raises(TypeError, match=r"'devise' \(did you mean 'device'\?\)"):
         stitch.jax.jit(loss, devise="emulated")
     with pytest.raises(ValueError, match=r"'emulate' is none of auto, emulated \(did you mean 'emulated'\?\)"):

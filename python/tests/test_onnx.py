@@ -10,6 +10,7 @@ import pytest
 onnx = pytest.importorskip("onnx", reason="onnx is not installed")
 onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 
+from conftest import jobs_of, settled  # noqa: E402
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
 import stitch  # noqa: E402
@@ -172,6 +173,43 @@ def test_run_options_and_profiles(tmp_path):
         made.run(None, feeds(), end)
     (event,) = json.loads(pathlib.Path(made.end_profiling()).read_text())
     assert event["name"] == "model_run" and event["dur"] > 0
+
+
+@pytest.mark.parametrize(
+    "options, deterministic, constraints",
+    [
+        ({}, False, ""),
+        ({}, True, "deterministic"),
+        ({"batch_invariant": "1", "precision": "eager"}, False, "batch_invariant,eager_precision"),
+    ],
+)
+def test_constraints_are_asked_for(options, deterministic, constraints, theirs, monkeypatch):
+    ask, asked = stitch._server.Shared.make_program, []
+
+    def spied(*arguments, **settings):
+        asked.append(settings["constraints"])
+        return ask(*arguments, **settings)
+
+    monkeypatch.setattr(stitch._server.Shared, "make_program", spied)
+    chosen = stitch.onnx.SessionOptions()
+    chosen.use_deterministic_compute = deterministic
+    made = stitch.onnx.InferenceSession(perceptron(), chosen, provider_options=[{**QUICK[0], **options}])
+    for one, other in zip(made.run(None, feeds()), theirs.run(None, feeds()), strict=True):
+        numpy.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
+    assert asked == [constraints]
+
+
+def test_effort_and_budget_are_the_servers(folder):
+    stitch.connect()
+    settled(folder)
+    before = {job["id"] for job in jobs_of(folder)}
+    effort = {"effort": "full", "budget_seconds": "1", "improve": "1"}
+    stitch.onnx.InferenceSession(perceptron(11), provider_options=[{**QUICK[0], **effort}])
+    settled(folder)
+    jobs = [job for job in jobs_of(folder) if job["id"] not in before and job["kind"] != "prune"]
+    assert [job["kind"] for job in jobs] == ["tune-model"] and jobs[0]["state"] in ("done", "cancelled"), jobs
+    with pytest.raises(stitch.onnx.InvalidArgument, match="'ful' is none of none, quick, full .did you mean 'full'"):
+        stitch.onnx.InferenceSession(perceptron(11), provider_options=[{"effort": "ful"}])
 
 
 def test_bindings_and_values(ours, theirs):

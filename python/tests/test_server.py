@@ -56,6 +56,27 @@ def test_a_server_that_is_not_to_be_started_is_not(own, monkeypatch):
     assert stitch.plan(row_sums(rows=2)).info["launches"] == 1
 
 
+def test_a_server_that_was_stopped_costs_front_ends_their_patience_once(own, monkeypatch):
+    stitch.connect()
+    (process,) = servers(own)
+    os.kill(process, signal.SIGSTOP)
+    connect, tried = _server.connect, []
+    monkeypatch.setattr(_server, "_MOST_PATIENCE_SECONDS", 0.6)
+    monkeypatch.setattr(_server, "connect", lambda *of, **settings: tried.append(settings) or connect(*of, **settings))
+    with pytest.raises(stitch.ServerUnavailable, match="does not answer"):
+        _server.look_for(None, 60_000)
+    for _ in range(2):
+        with pytest.raises(stitch.ServerUnavailable, match="did not answer a moment ago"):
+            _server.look_for(None, 60_000)
+    assert tried == [{"timeout_seconds": 0.6}]
+    os.kill(process, signal.SIGCONT)
+    monkeypatch.setattr(_server, "_in_vain", {})
+    monkeypatch.setattr(_server, "_MOST_PATIENCE_SECONDS", 30.0)
+    for _ in range(2):
+        _server.look_for(None, 60_000)
+    assert len(tried) == 2
+
+
 def test_an_error_of_a_living_server_is_no_reason_to_connect_anew(own):
     shared = _server.shared()
     client = shared._client

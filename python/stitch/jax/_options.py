@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from .._settings import checked, given as given_elsewhere
+from .._settings import EFFORTS, PRECISIONS, checked, constraints_of, given as given_elsewhere
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,8 +20,20 @@ class Settings:
     """What runs where Stitch has no program: "xla" (the function itself), or "error" (tracing fails and says why)."""
     deadline_ms: int = 60_000
     """How long compilation waits for plans; without them XLA runs the function."""
+    effort: str = "quick"
+    """What the server does in the background for better plans, which the next process has: "none" (nothing), "quick" (it
+    tunes what it had to predict), "full" (it measures a hundred more candidates of every fragment, where it measures)."""
     improve: bool = True
-    """Whether the server tunes in the background what it had to predict."""
+    """False: as effort "none"."""
+    budget_seconds: int = 0
+    """How long the server may tune what a compilation asked for; 0: for as long as it takes."""
+    deterministic: bool = False
+    """Equal inputs give equal bits, as far as our kernels go."""
+    batch_invariant: bool = False
+    """A row's bits do not depend on how many rows there are, as far as our kernels go."""
+    precision: str = "default"
+    """"eager": every operator's result is rounded to its type. "default": values stay wider between operators, which is
+    faster and mostly nearer to the exact result."""
     server: str | None = None
     """Address of a stitchd; by default $STITCH_SERVER, else the user's own, started where none answers."""
     max_workspace_bytes: int | None = None
@@ -29,8 +41,24 @@ class Settings:
     disable: bool = False
     """XLA runs everything."""
 
+    @property
+    def tuned(self) -> str:
+        """The effort, all said of it."""
+        return self.effort if self.improve else "none"
 
-_CHOICES = {"device": ("auto", "emulated"), "fallback": ("xla", "error"), "products": ("xla", "library", "faster", "ours")}
+    @property
+    def constraints(self) -> str:
+        """On results of our kernels, as `stitch.plan` takes them."""
+        return constraints_of(self)
+
+
+_CHOICES = {
+    "device": ("auto", "emulated"),
+    "fallback": ("xla", "error"),
+    "products": ("xla", "library", "faster", "ours"),
+    "effort": EFFORTS,
+    "precision": PRECISIONS,
+}
 
 
 def list_options() -> list[str]:

@@ -10,7 +10,7 @@ import typing
 import jax
 from jax.extend import core
 
-from .. import _native, _program, _trace, errors
+from .. import _native, _program, _server, _trace, _tuning, errors
 from . import _jaxprs, _report
 from ._options import Settings
 
@@ -95,6 +95,7 @@ def asked(jaxpr: core.ClosedJaxpr, settings: Settings, name: str, device: str, i
         device,
         settings.server,
         settings.max_workspace_bytes,
+        settings.constraints,
         in_place,
         products,
     )
@@ -142,18 +143,21 @@ def made(asked: Asked, deadline_ms: int, reference: bool) -> Call:
 def _make(asked: Asked, deadline_ms: int) -> Call:
     settings, device = asked.settings, asked.device
     missed = _report.misses()
+    _server.look_for(settings.server, deadline_ms)
+    wish = _tuning.Wish(settings.tuned, settings.budget_seconds)
     document = _program.make(
         asked.fragment,
         deadline_ms=deadline_ms,
-        improve=settings.improve,
+        improve=wish.is_look_ups,
         server=settings.server,
         products=asked.key[-1],
         device=device,
-        constraints="in_place" if asked.in_place else "",
+        constraints=",".join(filter(None, (settings.constraints, "in_place" if asked.in_place else ""))),
     )
     _report.explain_misses(asked.name, missed)
     # What cannot be opened is found now, when XLA can still take its place.
     program = _program.Program(document, device)
+    _program.tune_later(program, asked.fragment, wish, settings.server, settings.constraints)
     _program.check_workspace(program, settings.max_workspace_bytes)
     info = program.info
     if device == "cuda" and not info["can_launch"]:

@@ -8,7 +8,7 @@ import threading
 
 import numpy
 
-from .. import _native, _plan, _program, _trace, errors
+from .. import _native, _plan, _program, _server, _settings, _trace, _tuning, errors
 from . import _context, _initializers, _types
 from ._errors import InvalidArgument, InvalidGraph, NoSuchFile, PlanMissing, translated
 from ._values import DeviceTensor, on_host
@@ -73,12 +73,12 @@ class Prepared:
 class Model:
     """A file's bytes and the programs made of them, the latest used ones kept. Safe to use from several threads."""
 
-    def __init__(self, data: bytes, folder: pathlib.Path | None, options, initializers: dict, constraints: str = ""):
+    def __init__(self, data: bytes, folder: pathlib.Path | None, options, initializers: dict):
         self.data = data
         self.folder = folder
         self._options = options
         self.device = options.device
-        self._constraints = constraints  # on results, as of stitch.program
+        self._constraints = _settings.constraints_of(options)  # on results, as of stitch.program
         self._initializers = initializers
         self._level = 0  # of _KNOWN: which inputs' values the graph needs
         self._prepared: collections.OrderedDict = collections.OrderedDict()
@@ -240,10 +240,12 @@ class Model:
     def prepare(self, fragment) -> Prepared:
         options = self._options
         with translated(making=True):
+            _server.look_for(options.server, options.deadline_ms)
+            wish = _tuning.Wish(options.tuned, options.budget_seconds)
             document = _program.make(
                 fragment,
                 deadline_ms=options.deadline_ms,
-                improve=options.improve,
+                improve=wish.is_look_ups,
                 server=options.server,
                 products=_program.default_products(options.device),
                 device=options.device,
@@ -251,6 +253,7 @@ class Model:
                 constraints=self._constraints,
             )
             program = self._open(document)
+            _program.tune_later(program, fragment, wish, options.server, self._constraints)
         return self._prepared_of(program, list(fragment.parameter_names), self._weights(fragment))
 
     def _weights(self, fragment) -> dict:

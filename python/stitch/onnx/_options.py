@@ -231,8 +231,20 @@ class ProviderOptions:
     """With "cuda": the handle of the CUstream that runs are enqueued on (also its digits); 0: the default one."""
     deadline_ms: int = 60_000
     """How long a session, or the first run with new shapes, waits for plans."""
+    effort: str = "quick"
+    """What the server does in the background for better plans, which the next session has: "none" (nothing), "quick" (it
+    tunes what it had to predict), "full" (it measures a hundred more candidates of every fragment, where it measures)."""
     improve: bool = True
-    """Whether the server tunes in the background what it had to predict."""
+    """False: as effort "none"."""
+    budget_seconds: int = 0
+    """How long the server may tune what a program was made of; 0: for as long as it takes."""
+    deterministic: bool = False
+    """Equal inputs give equal bits; so they do with SessionOptions.use_deterministic_compute."""
+    batch_invariant: bool = False
+    """A row's bits do not depend on how many rows there are."""
+    precision: str = "default"
+    """"eager": every operator's result is rounded to its type, as onnxruntime's kernels round it; "default": values stay
+    wider between operators."""
     server: str | None = None
     """Address of a stitchd; by default $STITCH_SERVER, else the user's own, started where none answers."""
     programs: int = 16
@@ -241,6 +253,14 @@ class ProviderOptions:
     """A program that needs more memory beside its inputs and results (arena and workspaces) is refused."""
     disable: bool = False
     """onnxruntime runs the model."""
+
+    @property
+    def tuned(self) -> str:
+        """The effort, all said of it."""
+        return self.effort if self.improve else "none"
+
+
+_CHOICES = {"effort": _settings.EFFORTS, "precision": _settings.PRECISIONS}
 
 
 def list_provider_options() -> list[str]:
@@ -253,11 +273,11 @@ def provider_options(given: dict) -> ProviderOptions:
     default. Errors: InvalidArgument, naming the nearest option."""
     names = list_provider_options()
     try:
-        values = _settings.given(ProviderOptions, {}, "onnx")
+        values = _settings.given(ProviderOptions, _CHOICES, "onnx")
         for name, value in given.items():
             if name not in names:
                 raise InvalidArgument(f"StitchExecutionProvider has no option '{name}'{nearest(name, names)}")
-            values[name] = _settings.checked(ProviderOptions, {}, name, value, f"option '{name}'")
+            values[name] = _settings.checked(ProviderOptions, _CHOICES, name, value, f"option '{name}'")
     except InvalidArgument:
         raise
     except ValueError as error:

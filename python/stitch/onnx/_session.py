@@ -99,8 +99,9 @@ class InferenceSession:
         data, folder = self._source(path_or_bytes)
         self._providers, self._provider_options = _providers(providers, provider_options)
         self._options = options = _options.provider_options(self._provider_options.get(_OURS, {}))
-        constraints = "deterministic" if self._sess_options.use_deterministic_compute else ""
-        self._model = Model(data, folder, options, self._sess_options._initializers, constraints)
+        if self._sess_options.use_deterministic_compute:
+            self._options = options = dataclasses.replace(options, deterministic=True)
+        self._model = Model(data, folder, options, self._sess_options._initializers)
         self._inputs = [_node(port) for port in self._model.ports["inputs"]]
         self._outputs = [_node(port) for port in self._model.ports["outputs"]]
         self._stream = options.user_compute_stream

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from .._settings import EFFORTS, checked, given, nearest
+from .._settings import EFFORTS, PRECISIONS, checked, constraints_of, given, nearest
 from . import _locks
 
 # PyTorch's words, as options. What they say of CUDA graphs is about who makes these: none is made here.
@@ -68,19 +68,14 @@ class Settings:
     @property
     def constraints(self) -> str:
         """On results of our kernels, as `stitch.plan` takes them."""
-        wanted = {
-            "deterministic": self.deterministic,
-            "batch_invariant": self.batch_invariant,
-            "eager_precision": self.precision == "eager",
-        }
-        return ",".join(name for name, asked in wanted.items() if asked)
+        return constraints_of(self)
 
 
 _CHOICES = {
     "device": ("auto", "emulated"),
     "fallback": ("eager", "inductor", "error"),
     "effort": EFFORTS,
-    "precision": ("default", "eager"),
+    "precision": PRECISIONS,
     "products": ("torch", "ours", "faster", "library"),
     "random": ("stitch", "eager"),
 }
