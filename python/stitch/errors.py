@@ -1,10 +1,21 @@
 """What can go wrong, by kind; every message says what, where and what to do."""
 
 
+_CODES = (
+    "ok", "invalid_argument", "parse", "unsupported", "not_found", "already_exists", "io", "corrupt", "version_mismatch",
+    "resource_exhausted", "constraint", "compile", "timeout", "runtime", "correctness", "unavailable", "cancelled", "internal",
+)  # fmt: skip
+
+
 class Error(RuntimeError):
     """Base of all errors of Stitch. `kind` is the name of the C interface's code ("unavailable")."""
 
     kind = "internal"
+
+    @property
+    def code(self) -> int:
+        """The C interface's (stitch_code in client/stitch.h)."""
+        return _CODES.index(self.kind if self.kind in _CODES else "internal")
 
 
 class InvalidArgument(Error, ValueError):

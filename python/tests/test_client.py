@@ -2,6 +2,8 @@
 
 import json
 import os
+import pathlib
+import re
 import subprocess
 import sys
 import threading
@@ -11,6 +13,7 @@ import pytest
 from conftest import servers
 
 import stitch
+from stitch import errors
 
 
 def row_sums(rows=8, columns=96, dtype="f32"):
@@ -91,6 +94,19 @@ def test_wrong_sources_are_named(source, kind, message):
     with pytest.raises(kind, match=message) as error:
         stitch.plan(source)
     assert isinstance(error.value, stitch.Error)
+
+
+def test_errors_have_the_c_interfaces_codes():
+    header = pathlib.Path(__file__).parents[2] / "client" / "stitch.h"
+    codes = {name.lower(): int(code) for name, code in re.findall(r"STITCH_([A-Z_]+) = (\d+)", header.read_text())}
+    kinds = {error.kind for error in vars(errors).values() if isinstance(error, type) and issubclass(error, errors.Error)}
+    assert len(kinds) > 10 and kinds <= codes.keys()
+    for kind in kinds | {"io", "cancelled", "compile"}:
+        error = errors.of_kind(kind.replace("_", " "), "what is wrong")
+        assert (error.kind, error.code) == (kind, codes[kind])
+    with pytest.raises(stitch.InvalidArgument) as raised:
+        stitch.plan(row_sums(), constraints="fast")
+    assert raised.value.code == codes["invalid_argument"]
 
 
 def test_a_fragment_tells_its_types():
