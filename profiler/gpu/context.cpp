@@ -23,6 +23,7 @@ std::string uuid_text(const CUuuid& uuid) {
 Result<std::shared_ptr<GpuContext>> GpuContext::open(const GpuOptions& options) {
   std::shared_ptr<GpuContext> gpu(new GpuContext);
   gpu->ordinal = options.ordinal;
+  gpu->most_bytes_ = options.most_bytes;
   STITCH_ASSIGN(gpu->driver, cuda::DriverApi::load(cuda::DriverUse::measure, options.driver));
   STITCH_TRY(gpu->find_device());
   if (gpu->driver->emulated) {
@@ -50,7 +51,7 @@ Result<std::shared_ptr<GpuContext>> GpuContext::open(const GpuOptions& options) 
 
 GpuContext::~GpuContext() {
   if (context == nullptr || lost_) return;
-  if (flush_buffer_ != 0) driver->free(flush_buffer_);
+  if (flush_buffer_ != 0) (void)free(flush_buffer_);
   if (stream != nullptr) driver->destroy_stream(stream);
   driver->release_primary(device_);
 }
@@ -104,9 +105,34 @@ Status GpuContext::check(CUresult result, const char* call, ErrorKind kind) {
   return driver->check(result, call, kind);
 }
 
+Result<CUdeviceptr> GpuContext::allocate(std::size_t bytes) {
+  const auto wanted = static_cast<std::int64_t>(bytes);
+  if (most_bytes_ > 0 && wanted > most_bytes_ - taken_bytes_) {
+    return make_error(ErrorKind::resource_exhausted,
+                      "{} bytes are wanted, and the runner may take {} (STITCH_RUNNER_MEMORY), of which {} are in use",
+                      wanted, most_bytes_, taken_bytes_);
+  }
+  CUdeviceptr memory = 0;
+  STITCH_TRY(check(driver->allocate(&memory, bytes), "cuMemAlloc"));
+  taken_.emplace(memory, wanted);
+  taken_bytes_ += wanted;
+  return memory;
+}
+
+Status GpuContext::free(CUdeviceptr memory) {
+  const auto found = taken_.find(memory);
+  if (found != taken_.end()) {
+    taken_bytes_ -= found->second;
+    taken_.erase(found);
+  }
+  return check(driver->free(memory), "cuMemFree");
+}
+
 Status GpuContext::flush_l2() {
   if (l2_bytes_ == 0) return {};
-  if (flush_buffer_ == 0) STITCH_TRY(check(driver->allocate(&flush_buffer_, 2 * l2_bytes_), "cuMemAlloc"));
+  if (flush_buffer_ == 0) {
+    STITCH_ASSIGN(flush_buffer_, allocate(2 * l2_bytes_));
+  }
   return check(driver->fill_async(flush_buffer_, 0, 2 * l2_bytes_, stream), "cuMemsetD8Async");
 }
 

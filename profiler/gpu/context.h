@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -16,6 +18,7 @@ struct GpuOptions {
   std::string driver = "libcuda.so.1";  ///< libraries, as the loader takes them
   std::string cupti;                    ///< "": where CuptiApi::load looks
   std::string nvml = "libnvidia-ml.so.1";
+  std::int64_t most_bytes = 0;  ///< of device memory that is taken at once; 0: whatever there is
 };
 
 /// One GPU as this process has it: libraries, primary context, one stream. Made, used and destroyed by one thread.
@@ -32,6 +35,10 @@ class GpuContext {
   Status check(CUresult result, const char* call, ErrorKind kind = ErrorKind::runtime);
   /// Waits for everything on the stream.
   Status synchronize() { return check(driver->synchronize_stream(stream), "cuStreamSynchronize"); }
+  /// Device memory within `GpuOptions::most_bytes`, until `free`. What a context takes for itself and for code is not
+  /// counted. Errors: resource_exhausted, those of `check`.
+  Result<CUdeviceptr> allocate(std::size_t bytes);
+  Status free(CUdeviceptr memory);
   /// Overwrites twice the L2's size, on the stream, so that nothing of before is left in it. Error: resource_exhausted.
   Status flush_l2();
   [[nodiscard]] DeviceState state() const { return monitor ? monitor->state() : DeviceState{}; }
@@ -56,6 +63,8 @@ class GpuContext {
   Result<int> attribute(CUdevice_attribute which) const;
 
   CUdevice device_ = 0;
+  std::int64_t most_bytes_ = 0, taken_bytes_ = 0;
+  std::map<CUdeviceptr, std::int64_t> taken_;
   bool lost_ = false;
   std::size_t l2_bytes_ = 0;
   CUdeviceptr flush_buffer_ = 0;

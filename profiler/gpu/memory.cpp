@@ -28,7 +28,7 @@ CUdeviceptr GpuMemory::Buffer::start() const { return base + zone_bytes; }
 
 GpuMemory::~GpuMemory() {
   if (gpu_->lost()) return;
-  for (const auto& [id, buffer] : buffers_) gpu_->driver->free(buffer.base);
+  for (const auto& [id, buffer] : buffers_) (void)gpu_->free(buffer.base);
 }
 
 Result<BufferHandle> GpuMemory::allocate(std::string name, std::int64_t bytes, const Fill& fill, Access access) {
@@ -38,9 +38,9 @@ Result<BufferHandle> GpuMemory::allocate(std::string name, std::int64_t bytes, c
   }
   Buffer buffer{std::move(name), 0, bytes, {}};
   const std::size_t total = bytes + 2 * zone_bytes;
-  if (Status made = gpu_->check(gpu_->driver->allocate(&buffer.base, total), "cuMemAlloc"); !made) {
-    return made.error().within(fmt::format("buffer '{}' of {} bytes", buffer.name, bytes));
-  }
+  const auto made = gpu_->allocate(total);
+  if (!made) return made.error().within(fmt::format("buffer '{}' of {} bytes", buffer.name, bytes));
+  buffer.base = *made;
   // Kept from here on, so that an error frees it with the session.
   Buffer& kept = buffers_[next_] = std::move(buffer);
   STITCH_TRY(fill_zone(kept.base));
@@ -77,7 +77,7 @@ Status GpuMemory::free(BufferHandle buffer) {
   STITCH_ASSIGN(const Buffer* known, find(buffer));
   const CUdeviceptr base = known->base;
   buffers_.erase(buffer.id);
-  return gpu_->check(gpu_->driver->free(base), "cuMemFree");
+  return gpu_->free(base);
 }
 
 Result<const GpuMemory::Buffer*> GpuMemory::find(BufferHandle buffer) const {

@@ -121,6 +121,9 @@ int main(int argc, char** argv) {
                  "of the emulated device: warp instructions of one launch")
       ->capture_default_str();
   app.add_option("--threads", options.emulated.host_threads, "of the emulated device: 0 for all");
+  app.add_option("--most-memory", options.gpu.most_bytes,
+                 "bytes of a GPU's memory to take at once; 0: whatever there is")
+      ->check(CLI::NonNegativeNumber);
   app.add_option("--driver", options.gpu.driver, "CUDA driver library")->capture_default_str();
   app.add_option("--cupti", options.gpu.cupti, "CUPTI library; by default the toolkit's");
   app.add_option("--nvml", options.gpu.nvml, "NVML library")->capture_default_str();

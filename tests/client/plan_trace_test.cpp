@@ -101,7 +101,7 @@ TEST_F(PlanTrace, WhatIsNotTracedIsSummedUpAllTheSame) {
   api::Program program;
   program.model = "m.onnx";
   program.fragments.resize(2);
-  program.fragments[0].plan.emplace();
+  program.fragments[0].plan.emplace().label = "measured";
   program.fragments[1].why_none = "too large";
   bool launched = false;
   for (int i = 0; i < 2; ++i) {
@@ -115,6 +115,7 @@ TEST_F(PlanTrace, WhatIsNotTracedIsSummedUpAllTheSame) {
   EXPECT_EQ(sums["phases"]["fetch"]["count"], 2);
   EXPECT_EQ(sums["phases"]["first launch"]["count"], 1);
   EXPECT_EQ(sums["plans_by_source"], (json{{"predicted", 2}, {"store", 1}}));
+  EXPECT_EQ(sums["plans_by_label"], (json{{"measured", 1}}));
   ASSERT_EQ(sums["missed"].size(), 2U);
   EXPECT_EQ(sums["missed"][0]["reason"], "too large");
   EXPECT_EQ(sums["missed"][1], (json{{"fragment", hash_bytes("fragment").hex()},

@@ -387,6 +387,31 @@ TEST_F(RunnerLossEmulated, ARunnerThatIsKilledBetweenRequestsCostsItsSessionsOnl
   EXPECT_TRUE(running_->device->timed_session()) << "a dead runner is noticed before it is used";
 }
 
+// A GPU's memory is shared with whoever else works on it.
+TEST(RunnerDriverEmulated, ItTakesNoMoreMemoryThanItMay) {
+  const std::string driver = STITCH_BINARY_DIR "/lib/emulated/libcuda.so.1";
+  if (!std::filesystem::exists(driver)) GTEST_SKIP() << "built without the emulated driver";
+  RunningDevice running(
+      runner_options({"--device", "gpu:0", "--driver", driver, "--most-memory", std::to_string(1'000'000)}));
+  ASSERT_TRUE(running.device) << running.error.message;
+  const auto session = *running.device->timed_session();
+  const auto first = session->allocate("first", 500'000, Zero{}, Access::read_write);
+  ASSERT_TRUE(first) << error_of(first);
+  // Each with its two red zones of 64 KiB.
+  EXPECT_EQ(error_of(session->allocate("second", 500'000, Zero{}, Access::read_write)),
+            "resource_exhausted: buffer 'second' of 500000 bytes: 631072 bytes are wanted, and the runner may take "
+            "1000000 (STITCH_RUNNER_MEMORY), of which 631072 are in use");
+  {
+    const auto other = *running.device->timed_session();
+    EXPECT_TRUE(other->allocate("third", 200'000, Zero{}, Access::read_write));
+    EXPECT_THAT(error_of(other->allocate("fourth", 200'000, Zero{}, Access::read_write)),
+                HasSubstr("962144 are in use"));
+  }
+  ASSERT_TRUE(session->free(*first));
+  EXPECT_TRUE(session->allocate("second", 500'000, Zero{}, Access::read_write)) << "sessions give back what they took";
+  EXPECT_EQ(running.device->generation(), 1);
+}
+
 /// Of the same work under another content, so that a kernel that was under way when its runner died stands for itself.
 KernelImage numbered_copy_kernel(int number) {
   KernelImage image = copy_kernel();

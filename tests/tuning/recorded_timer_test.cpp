@@ -7,6 +7,7 @@
 #include "graph/canonical.h"
 #include "kernel/program/schedule_hash.h"
 #include "tests/base/test_folder.h"
+#include "tests/base/test_variable.h"
 #include "tests/tuning/sample_fragments.h"
 #include "tests/tuning/shared_tuner.h"
 #include "tuning/devices/device_set.h"
@@ -107,6 +108,23 @@ TEST_F(RecordedTimerOf, OtherGeneratorsRecordingsAreRefused) {
   DeviceOptions where;
   where.name = "recorded:" + (folder_ / "none").string();
   EXPECT_EQ(DeviceSet::open(where, files_, clock_).error().kind, ErrorKind::not_found);
+}
+
+TEST(DeviceSetOf, WhatARunnerMayTakeIsANumberOfBytes) {
+  RealFileSystem files;
+  SystemClock clock;
+  DeviceOptions where;
+  where.name = "emulated:counts";
+  where.runner = std::string(STITCH_BINARY_DIR) + "/bin/stitch-runner";
+  for (const char* text : {"8GB", "-1", "99999999999999999999", "much"}) {
+    const TestVariable most("STITCH_RUNNER_MEMORY", text);
+    const auto devices = DeviceSet::open(where, files, clock);
+    ASSERT_FALSE(devices.ok());
+    EXPECT_EQ(devices.error().message, fmt::format("STITCH_RUNNER_MEMORY: '{}' is no number of bytes", text));
+  }
+  const TestVariable most("STITCH_RUNNER_MEMORY", "1000000");
+  const auto devices = DeviceSet::open(where, files, clock);
+  EXPECT_TRUE(devices.ok()) << devices.error().message;
 }
 
 class RecordedTimerEmulated : public RecordedTimerOf {

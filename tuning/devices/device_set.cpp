@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <limits>
+#include <string>
 
 #include "profiler/device/emulated_device.h"
 #include "profiler/runner/device.h"
@@ -15,6 +16,18 @@ namespace stitch::tuning {
 namespace {
 
 constexpr std::string_view recorded = "recorded:", gpu = "gpu:";
+
+/// What $STITCH_RUNNER_MEMORY allows a runner, in bytes; 0: whatever there is. Error: invalid_argument (no number).
+Result<std::int64_t> runner_memory() {
+  const char* const text = std::getenv("STITCH_RUNNER_MEMORY");
+  if (text == nullptr || *text == '\0') return 0;
+  const std::string_view digits = text;
+  std::int64_t bytes = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), bytes);
+  if (error != std::errc() || end != digits.data() + digits.size() || bytes < 0)
+    return make_error(ErrorKind::invalid_argument, "STITCH_RUNNER_MEMORY: '{}' is no number of bytes", digits);
+  return bytes;
+}
 
 }  // namespace
 
@@ -57,6 +70,8 @@ Result<std::unique_ptr<DeviceSet>> DeviceSet::open(const DeviceOptions& options,
   runner.program =
       options.runner.empty() ? profiler::default_runner_program(std::getenv("STITCH_RUNNER")) : options.runner;
   runner.arguments = {"--device", counts ? "emulated" : options.name};
+  STITCH_ASSIGN(const std::int64_t most_memory, runner_memory());
+  if (most_memory > 0) runner.arguments.insert(runner.arguments.end(), {"--most-memory", std::to_string(most_memory)});
   TimerOptions timing = options.timing;
   if (counts) {
     runner.arguments.emplace_back("--counts");
