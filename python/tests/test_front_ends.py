@@ -152,6 +152,22 @@ def test_the_first_result_waits_for_no_tuning(front_end, busy):
     assert not any(counters(busy, "stitch_measurements", 'stitch_store_records{kind="measurements"}').values())
 
 
+BUDGET = """
+import stitch
+graph = {"format": "stitch-graph", "version": 1, "name": "bounded", "results": [1], "nodes": [
+    {"op": "parameter", "attributes": {"type": "f32[6,40]"}}, {"op": "exp", "operands": [0]}]}
+print(stitch.tune(graph, effort="full", budget_seconds=1).info["label"])
+"""
+
+
+def test_a_budget_ends_what_a_server_would_tune(busy):
+    """It has other things to do for minutes: when the budget is over the work is ended, and there is the best plan so far."""
+    others = {job["id"] for job in jobs_of(busy)}
+    done = subprocess.run([sys.executable, "-c", BUDGET], env=busy, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0 and done.stdout == "predicted\n", (done.stdout, done.stderr[-4000:])
+    assert [job["state"] for job in jobs_of(busy) if job["id"] not in others] == ["cancelled"]
+
+
 def end_servers(environment) -> None:
     for process in servers(environment["XDG_RUNTIME_DIR"]):
         os.kill(process, signal.SIGTERM)
