@@ -43,21 +43,25 @@ def begin(client, fragment, constraints: str, effort: str, budget_seconds: int) 
     `effort`: "none" (nothing is tuned), "quick", or "full": a hundred more candidates of its kernels, where the server
     measures. What others wait for as well is not ended. With STITCH_MODE=replay or off, or frozen, nothing is tuned.
     """
-    trials = _FULL_TRIALS if effort == "full" else None
-    return _begun(client, effort, budget_seconds, lambda: client.tune(fragment, trials, constraints))
+    return _begun(client, effort, budget_seconds, 1, lambda trials: client.tune(fragment, trials, constraints))
 
 
 def begin_model(client, model, fragments: int, constraints: str, effort: str, budget_seconds: int) -> int | None:
     """The same of a whole graph with so many different fragments."""
-    trials = _FULL_TRIALS * max(1, fragments) if effort == "full" else 0
-    return _begun(client, effort, budget_seconds, lambda: client.tune_model(model, trials, constraints))
+    count = max(1, fragments)
+    return _begun(client, effort, budget_seconds, count, lambda trials: client.tune_model(model, trials or 0, constraints))
 
 
-def _begun(client, effort: str, budget_seconds: int, ask) -> int | None:
+def _begun(client, effort: str, budget_seconds: int, fragments: int, ask) -> int | None:
     if effort == "none" or _activity.makes_nothing():
         return None
     try:
-        number, joined = ask()
+        try:
+            number, joined = ask(_FULL_TRIALS * fragments if effort == "full" else None)
+        except errors.InvalidArgument:
+            if effort != "full":
+                raise
+            number, joined = ask(None)  # a server that does not measure tries no more candidates
     except errors.Error as error:
         log.info("nothing is tuned: %s", error)
         return None

@@ -206,7 +206,7 @@ def test_effort_and_budget_are_the_servers(folder):
     effort = {"effort": "full", "budget_seconds": "1", "improve": "1"}
     stitch.onnx.InferenceSession(perceptron(11), provider_options=[{**QUICK[0], **effort}])
     settled(folder)
-    jobs = [job for job in jobs_of(folder) if job["id"] not in before]
+    jobs = [job for job in jobs_of(folder) if job["id"] not in before and job["kind"] != "prune"]
     assert [job["kind"] for job in jobs] == ["tune-model"] and jobs[0]["state"] in ("done", "cancelled"), jobs
     with pytest.raises(stitch.onnx.InvalidArgument, match="'ful' is none of none, quick, full .did you mean 'full'"):
         stitch.onnx.InferenceSession(perceptron(11), provider_options=[{"effort": "ful"}])

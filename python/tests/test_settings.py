@@ -177,7 +177,8 @@ def normed(rows: int) -> dict:
 
 @pytest.mark.parametrize("effort", _settings.EFFORTS)
 def test_tuning_returns_a_plan_at_its_end(effort):
-    plan = stitch.tune(normed(11), effort=effort, budget_seconds=120)
+    # Of a graph of its own, so that no other effort has tuned it. This server does not measure: "full" is as "quick".
+    plan = stitch.tune(normed(20 + _settings.EFFORTS.index(effort)), effort=effort, budget_seconds=120)
     assert plan.info["launches"] == 1
     if effort != "none":
         assert plan.info["verified_share"] > 0, plan.info
