@@ -105,6 +105,7 @@ class Pricing {
         engine_(engine),
         walked_(kernel::walked_share(problem, s)),
         shape_(walked_shape(problem, s, walked_)),
+        streamed_parts_(kernel::streamed_parts(shape_.streamed)),
         left_reads_(read_bytes(problem, true) / graph::byte_size(problem.left.dtype)),
         right_reads_(read_bytes(problem, false) / graph::byte_size(problem.right.dtype)),
         epilogue_reads_(epilogue_reads(problem)),
@@ -180,7 +181,7 @@ class Pricing {
 
   /// Blocks leave at most two parts each, at either end; tiles that come in parts are shared among the SMs.
   void add_streamed_parts(double sms, double left_by_block, ContractionTime& time) const {
-    const kernel::StreamedParts all = kernel::streamed_parts(shape_.streamed);
+    const kernel::StreamedParts& all = streamed_parts_;
     if (all.tiles == 0) return;
     const double tile = static_cast<double>(s_.block_rows) * s_.block_columns * graph::byte_size(p_.accumulator);
     const double written = std::ceil(static_cast<double>(all.parts) / sms);
@@ -230,7 +231,7 @@ class Pricing {
   /// Of all sums that blocks leave for one another.
   [[nodiscard]] double part_bytes() const {
     if (s_.streamed == 0) return static_cast<double>(shape_.scratch_bytes);
-    const double parts = static_cast<double>(kernel::streamed_parts(shape_.streamed).parts);
+    const double parts = static_cast<double>(streamed_parts_.parts);
     return parts * s_.block_rows * s_.block_columns * graph::byte_size(p_.accumulator);
   }
 
@@ -420,6 +421,7 @@ class Pricing {
   const Engine engine_;
   const double walked_;  ///< of the depth, by each block
   const ContractionShape shape_;
+  const kernel::StreamedParts streamed_parts_;
   const double left_reads_, right_reads_;  ///< bytes that one of an operand's tile takes: of a computed one others
   const double epilogue_reads_;
   const double epilogue_operators_;

@@ -25,13 +25,14 @@ std::int64_t StreamedDepth::most_turns() const { return (tiles * turns + blocks 
 
 StreamedParts streamed_parts(const StreamedDepth& depth) {
   StreamedParts all;
-  std::int64_t tile = -1, parts = 0;
+  if (depth.blocks == 0) return all;
+  const std::int64_t each = depth.tiles * depth.turns / depth.blocks, longer = depth.tiles * depth.turns % depth.blocks;
+  // A search asks for this more than a thousand times: where a block begins within its tile comes without division.
+  std::int64_t at = 0, parts = 1;
   for (std::int64_t block = 1; block < depth.blocks; ++block) {
-    const std::int64_t turn = depth.begin(block);
-    if (turn % depth.turns == 0) continue;
-    if (turn / depth.turns != tile) {
-      tile = turn / depth.turns;
-      parts = 1;
+    for (at += each + (block <= longer ? 1 : 0); at >= depth.turns; at -= depth.turns) parts = 1;
+    if (at == 0) continue;
+    if (parts == 1) {
       ++all.tiles;
       ++all.parts;
     }

@@ -122,9 +122,7 @@ class Space {
   void visit_streamed(ContractionSchedule s) {
     if (s.split != 1 || options_.most_split == 1) return;
     const kernel::ContractionShape shape = kernel::shape_of(problem_, s);
-    const int resident =
-        std::max(s.blocks_per_sm, kernel::resident_blocks(shape.threads, shape.registers, shape.shared_bytes, device_));
-    s.streamed = resident * device_.sm_count;
+    s.streamed = s.blocks_per_sm * device_.sm_count;  // which are resident together: registers are kept within that
     if (shape.tiles % s.streamed == 0 || shape.tiles > most_streamed_rounds * s.streamed) return;
     // A block multiplies for longer than its first tiles take to come.
     if (shape.tiles * shape.depth_tiles < std::int64_t{2} * s.stages * s.streamed) return;

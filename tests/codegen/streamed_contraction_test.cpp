@@ -132,6 +132,26 @@ TEST(StreamedKernelEmulated, ResultsAreThoseOfAnyOrderOfBlocks) {
   }
 }
 
+/// Of three parts 2²⁵, -2²⁵ and 1 the sum is 1 by rising depth, and 0 the other way round.
+TEST(StreamedKernelEmulated, PartsAreAddedByRisingDepth) {
+  const ContractionProblem problem = problem_of({"", {1, 32, 32, 48}, f32, plain, plain});
+  const ContractionSchedule schedule = small_tiles(problem, 3);
+  ASSERT_EQ(kernel::streamed_parts(kernel::shape_of(problem, schedule).streamed).most, 3);
+  const KernelCase each = case_of(problem, schedule);
+  std::vector<double> left(std::size_t{32} * 48), right(std::size_t{48} * 32, 1);
+  for (std::size_t row = 0; row < 32; ++row) {
+    left[row * 48] = 0x1p25;
+    left[row * 48 + 16] = -0x1p25;
+    left[row * 48 + 32] = 1;
+  }
+  const Bytes ones = bytes_of(f32, std::vector<double>(std::size_t{32} * 32, 1));
+  for (const std::uint64_t seed : {0, 1, 2, 3}) {
+    profiler::EmulatedOptions options;
+    options.shuffle_seed = seed;
+    EXPECT_EQ(run(each, {bytes_of(f32, left), bytes_of(f32, right)}, options).results[0], ones) << seed;
+  }
+}
+
 KernelOutcome without(const KernelCase& each, std::string_view text, std::string_view instead) {
   KernelCase broken = each;
   const std::size_t at = broken.kernel.source.find(text);
