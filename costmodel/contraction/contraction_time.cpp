@@ -5,6 +5,7 @@
 
 #include "costmodel/bandwidth_share.h"
 #include "costmodel/contraction/product_rates.h"
+#include "costmodel/contraction/streamed_reads.h"
 #include "kernel/contraction/computed_operand.h"
 #include "kernel/contraction/contraction_shape.h"
 #include "kernel/contraction/row_reductions.h"
@@ -216,7 +217,7 @@ class Pricing {
     const double spilled = std::max(0.0, parts - kept);  // of those, what L2 does not hold
     const double turns = s_.streamed > 0 ? static_cast<double>(shape_.tiles) * shape_.depth_tiles
                                          : static_cast<double>(shape_.blocks) * shape_.depth_tiles;
-    if (s_.streamed > 0) reads = streamed_reads(reads, turns * loaded_bytes(), kept);
+    if (s_.streamed > 0) reads += streamed_reads(p_, s_, shape_, kept);
     time.dram_bytes = reads + others + results + 2 * spilled;
     time.l2_bytes = turns * loaded_bytes() + others + results + 2 * parts;
     const double resident = std::min<double>(time.resident, std::ceil(shape_.blocks / busy_sms_));
@@ -233,15 +234,6 @@ class Pricing {
     if (s_.streamed == 0) return static_cast<double>(shape_.scratch_bytes);
     const double parts = static_cast<double>(streamed_parts_.parts);
     return parts * s_.block_rows * s_.block_columns * graph::byte_size(p_.accumulator);
-  }
-
-  /// Blocks that share turns are each at another place of the depth: what their tiles have in common is read once as
-  /// far as L2 holds it until the last of them has come there, else by every tile. `reads`: of blocks that go through
-  /// the depth side by side; `loaded`: of all, what they have from L2.
-  [[nodiscard]] double streamed_reads(double reads, double loaded, double kept) const {
-    const double share = static_cast<double>(shape_.streamed.tiles) / static_cast<double>(shape_.tiles);
-    const double missed = std::max(0.0, 1 - kept / std::max(1.0, reads * share));
-    return reads + share * missed * std::max(0.0, loaded - reads);
   }
 
   /// Of one block and turn, cycles of an SM that it has to itself.
