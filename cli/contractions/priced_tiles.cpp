@@ -60,6 +60,9 @@ Result<kernel::ContractionSchedule> schedule_of(const ordered_json& tile) {
     if (!tile.contains(field)) continue;
     STITCH_ASSIGN(*number, number_of(tile[field]));
   }
+  if (tile.contains("streamed") && tile["streamed"] != 0) {
+    STITCH_ASSIGN(s.streamed, number_of(tile["streamed"]));
+  }
   if (s.instruction == kernel::ContractionInstruction::cuda_core) {
     s.thread_rows = std::max(1, s.warp_rows / 4);  // 4 × 8 lanes
     s.thread_columns = std::max(1, s.warp_columns / 8);

@@ -78,6 +78,21 @@ std::string computing_text(const Product& product) {
   return text;
 }
 
+/// Of blocks that share turns, how many of what they have.
+std::string streaming_text(const Product& product) {
+  const auto* product_case = std::get_if<ContractionCase>(&product.of);
+  if (product_case == nullptr) return {};
+  const kernel::ContractionSchedule& schedule = product_case->choice.ranked.best.front().schedule;
+  if (schedule.streamed == 0) return {};
+  const kernel::ContractionShape shape = shape_of(product_case->problem, schedule);
+  const kernel::StreamedParts parts = streamed_parts(shape.streamed);
+  return fmt::format(
+      "    stream-K: {} blocks share the {} turns of {} tiles, {} at most each; {} tiles come in {} parts, {} at most; "
+      "behind them {} tiles with a block each; {} bytes of scratch memory\n",
+      shape.streamed.blocks, shape.streamed.tiles * shape.streamed.turns, shape.streamed.tiles,
+      shape.streamed.most_turns(), parts.tiles, parts.parts, parts.most, shape.streamed.whole, shape.scratch_bytes);
+}
+
 std::string parts_of(const costmodel::AttentionTime& time) {
   return fmt::format(
       "    loop {:.2f} (multiplying {:.2f}, exponentials {:.2f}, shared memory {:.2f}, issue {:.2f}), L2 {:.2f}, "
@@ -176,11 +191,13 @@ const char* rival_name(const Product& product) {
 }
 
 nlohmann::ordered_json tile_of(const kernel::ContractionSchedule& s) {
-  return {{"block", {s.block_rows, s.block_columns, s.block_depth}},
-          {"warp", {s.warp_rows, s.warp_columns}},
-          {"stages", s.stages},
-          {"split", s.split},
-          {"group", s.group}};
+  nlohmann::ordered_json tile = {{"block", {s.block_rows, s.block_columns, s.block_depth}},
+                                 {"warp", {s.warp_rows, s.warp_columns}},
+                                 {"stages", s.stages},
+                                 {"split", s.split},
+                                 {"group", s.group}};
+  if (s.streamed != 0) tile["streamed"] = s.streamed;
+  return tile;
 }
 nlohmann::ordered_json tile_of(const kernel::AttentionSchedule& s) {
   return {
@@ -252,6 +269,7 @@ std::string to_text(const Product& product) {
                       summary.bound_by, summary.enumerated);
   text += with_case(product, [](const auto& each) { return parts_of(each.choice.time); });
   text += computing_text(product);
+  text += streaming_text(product);
   return text + fmt::format("    {} blocks of {} threads, {} bytes of dynamic shared memory\n", summary.blocks,
                             summary.threads, summary.shared_bytes);
 }

@@ -8,6 +8,7 @@
 #include "codegen/contraction/gate_text.h"
 #include "codegen/contraction/merged_text.h"
 #include "codegen/contraction/row_text.h"
+#include "codegen/contraction/streamed_text.h"
 #include "codegen/contraction/summed_text.h"
 #include "codegen/contraction/tensor_copy_text.h"
 #include "codegen/contraction/warpgroup_text.h"
@@ -126,8 +127,8 @@ class ContractionPrinter {
       arguments_.add({kernel::Buffer::Kind::scratch, 0},
                      fmt::format("KeptMaps<{}>* __restrict__ maps", kernel::tensor_maps(problem_) - 1));
     }
-    if (schedule_.split == 1) return;
-    kernel_.scratch = {{shape_.scratch_bytes, false}, {4 * shape_.tiles, true}};
+    if (shape_.arrivals == 0) return;
+    kernel_.scratch = {{shape_.scratch_bytes, false}, {4 * shape_.arrivals, true}};
     arguments_.add({kernel::Buffer::Kind::scratch, 0}, fmt::format("{}* __restrict__ parts", sum_type()));
     arguments_.add({kernel::Buffer::Kind::scratch, 1}, "u32* __restrict__ arrived");
   }
@@ -147,9 +148,23 @@ class ContractionPrinter {
       out_.close();
       return {};
     }
-    print_place();
-    print_row_begin(out_, schedule_);
-    out_.line("{}", wait);
+    if (is_streamed()) {
+      out_.line("{}", wait);
+      open_streamed_tiles(out_, shape_, schedule_.block_depth);
+      print_place();
+    } else {
+      print_place();
+      print_row_begin(out_, schedule_);
+      out_.line("{}", wait);
+    }
+    STITCH_TRY(print_tile());
+    if (is_streamed()) close_streamed_tiles(out_);
+    out_.close();
+    return {};
+  }
+
+  /// A tile's operands, its loop and its results.
+  Status print_tile() {
     if (const kernel::ComputedOperand* computed = kernel::computed_side(problem_, true)) {
       out_.line("const Left left = {};", computed_members(*computed));
     } else if (summed()) {
@@ -177,12 +192,15 @@ class ContractionPrinter {
       print_loop(nest);
     }
     print_end();
-    out_.close();
     return {};
   }
 
   /// Which tile the block has.
   void print_place() {
+    if (is_streamed()) {
+      print_tile_place(out_, problem_, schedule_, "tile");
+      return print_warp_place();
+    }
     if (schedule_.split > 1) {
       out_.line("const int part = static_cast<int>(blockIdx.x) % {};", schedule_.split);
       out_.line("const int tile = static_cast<int>(blockIdx.x) / {};", schedule_.split);
@@ -215,7 +233,7 @@ class ContractionPrinter {
           out_.line("cores.multiply(left_part[{}], right_part[{}]);", text_of(nest, s.reads[0].stage),
                     text_of(nest, s.reads[1].stage));
         },
-        walks_some() ? "turns" : "");
+        walks_some() || is_streamed() ? "turns" : "");
   }
 
   /// Where a stage of an operand's tiles begins.
@@ -249,12 +267,14 @@ class ContractionPrinter {
       out_.line("if (!arrives_last(arrived + tile, {}u)) return;", schedule_.split);
       out_.line("add_parts<{}>(cores, parts, tile, {});", shape_.threads, schedule_.split);
     }
+    if (is_streamed()) print_streamed_parts(out_, shape_);
     if (combines_rows()) print_rows(out_, problem_, schedule_, epilogues_.front());
     print_results(out_, problem_, schedule_, epilogues_, "cores", "block_column + warp_column");
   }
 
   /// Of the depth, what data say (kernel/contraction/shown_depth.h).
   [[nodiscard]] bool walks_some() const { return shape_.depth_tiles > 0 && kernel::shown_side(problem_) != nullptr; }
+  [[nodiscard]] bool is_streamed() const { return schedule_.streamed > 0; }
   [[nodiscard]] bool combines_rows() const { return !problem_.row_reductions.empty(); }
   void for_each_function(const std::function<void(const ContractionEpilogue&)>& visit) const {
     for (const ContractionEpilogues& part : epilogues_) {
@@ -302,8 +322,14 @@ Result<TileNest> contraction_nest(const ContractionProblem& problem, const Contr
   };
   nest.body = {pipeline::tile_loop(
       tiles, {tile_copy(left_tile, left_memory), tile_copy(right_tile, right_memory), std::move(inner)})};
-  return pipeline::pipelined(
-      std::move(nest), {1, 1, schedule.stages, schedule.stages, schedule.fragment_stages, schedule.fragment_stages});
+  STITCH_ASSIGN(nest, pipeline::pipelined(std::move(nest), {1, 1, schedule.stages, schedule.stages,
+                                                            schedule.fragment_stages, schedule.fragment_stages}));
+  // Of tiles that blocks share some have fewer turns than there are stages.
+  for (TileStatement& each : nest.body) {
+    if (schedule.streamed == 0 || each.kind != Kind::copy || each.to.buffer > right_tile) continue;
+    each.guards.push_back({each.to.tile, pipeline::TileGuard::Kind::below, shape.depth_tiles});
+  }
+  return nest;
 }
 
 Result<GeneratedKernel> generate_contraction(const ContractionProblem& problem, const ContractionSchedule& schedule,

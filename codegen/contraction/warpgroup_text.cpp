@@ -92,10 +92,13 @@ void print_warpgroup_place(Writer& out, const ContractionSchedule& schedule) {
 void print_warpgroup_loop(Writer& out, const ContractionProblem& problem, const ContractionSchedule& schedule) {
   const ContractionShape shape = kernel::shape_of(problem, schedule);
   const int ahead = schedule.stages - 2;  // tiles that are on their way when one is waited for
-  const std::string turns = kernel::shown_side(problem) != nullptr ? "turns" : std::to_string(shape.depth_tiles);
+  const bool counted = kernel::shown_side(problem) != nullptr || schedule.streamed > 0;
+  const std::string turns = counted ? "turns" : std::to_string(shape.depth_tiles);
   out.line("unsigned char* const right_tiles = shared + {} * LeftTile::bytes;", schedule.stages);
   for (int tile = 0; tile < ahead; ++tile) {
+    if (schedule.streamed > 0) out.open("if ({} < turns)", tile);  // a tile may have fewer than there are stages
     print_copies(out, problem, schedule, shape.threads, std::to_string(tile));
+    if (schedule.streamed > 0) out.close();
     out.line("commit_copies();");
   }
   out.line("#pragma unroll 1");

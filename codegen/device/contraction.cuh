@@ -627,6 +627,45 @@ __device__ __forceinline__ void add_parts(Cores& cores, const Sum* scratch, s64 
     cores.result(i / Cores::strip_results, i % Cores::strip_results) = total;
   }
 }
+// The same of parts from number `first` on, which are not equally many of each tile: those of one part are asked for
+// together, since the compiler does not know how many there are.
+template <int threads, class Cores, class Sum>
+__device__ __forceinline__ void add_parts_from(Cores& cores, const Sum* scratch, s64 first, int parts) {
+  constexpr int count = Cores::strips * Cores::strip_results;
+#pragma unroll
+  for (int i = 0; i < count; ++i) cores.result(i / Cores::strip_results, i % Cores::strip_results) = {};
+#pragma unroll 1
+  for (int part = 0; part < parts; ++part) {
+    const Sum* const from = scratch + (first + part) * count * threads + threadIdx.x;
+#pragma unroll
+    for (int i = 0; i < count; ++i) {
+      Sum& sum = cores.result(i / Cores::strip_results, i % Cores::strip_results);
+      sum = stitch::Sum::combine(sum, load_one<Cached::shared_between_blocks>(from + static_cast<s64>(i) * threads));
+    }
+  }
+}
+
+// Which turns of the first `tiles` each of the first `blocks` has, evenly divided, and of the tiles behind them each of
+// the others (kernel/contraction/streamed_depth.h). Turns are counted over all tiles, a tile has `each` of them.
+template <int blocks, int tiles, int each>
+struct StreamedTurns {
+  static constexpr int all = tiles * each, fewest = all / blocks, longer = all % blocks;
+  __device__ static __forceinline__ int begin(int block) {
+    return block < blocks ? block * fewest + minimum(block, longer) : (block - blocks + tiles) * each;
+  }
+  __device__ static __forceinline__ int end(int block) {
+    return block < blocks ? begin(block) + fewest + (block < longer ? 1 : 0) : begin(block) + each;
+  }
+  // Whose a turn is, among the first `blocks`.
+  __device__ static __forceinline__ int block_of(int turn) {
+    constexpr int of_longer = longer * (fewest + 1);
+    return turn < of_longer ? turn / (fewest + 1) : longer + (turn - of_longer) / fewest;
+  }
+  __device__ static __forceinline__ int first_block(int tile) { return block_of(tile * each); }
+  __device__ static __forceinline__ int parts(int tile) {
+    return block_of(tile * each + each - 1) - first_block(tile) + 1;
+  }
+};
 
 // What an epilogue reads beside n results of a row that follow one another, in accesses of at most `most` elements: n
 // and `most` are powers of two, and the place is a multiple of the smaller.

@@ -5,10 +5,12 @@
 
 #include "costmodel/bandwidth_share.h"
 #include "costmodel/contraction/product_rates.h"
+#include "costmodel/contraction/streamed_reads.h"
 #include "kernel/contraction/computed_operand.h"
 #include "kernel/contraction/contraction_shape.h"
 #include "kernel/contraction/row_reductions.h"
 #include "kernel/contraction/shown_depth.h"
+#include "kernel/contraction/streamed_depth.h"
 #include "kernel/contraction/tensor_box.h"
 #include "kernel/program/legality.h"
 
@@ -104,6 +106,7 @@ class Pricing {
         engine_(engine),
         walked_(kernel::walked_share(problem, s)),
         shape_(walked_shape(problem, s, walked_)),
+        streamed_parts_(kernel::streamed_parts(shape_.streamed)),
         left_reads_(read_bytes(problem, true) / graph::byte_size(problem.left.dtype)),
         right_reads_(read_bytes(problem, false) / graph::byte_size(problem.right.dtype)),
         epilogue_reads_(epilogue_reads(problem)),
@@ -120,9 +123,25 @@ class Pricing {
     time.total = time.launch;
     if (shape_.tiles == 0) return time;
     const double sms = sms_for(time.resident);
-    const double blocks = shape_.blocks, at_once = sms * time.resident;
+    const double at_once = sms * time.resident;
+    busy_sms_ = std::min<double>(sms, static_cast<double>(shape_.blocks));
+    if (s_.streamed > 0) {
+      price_streamed(sms, at_once, time);
+    } else {
+      price_rounds(sms, at_once, time);
+    }
+    for (double* part :
+         {&time.multiply, &time.shared, &time.issue, &time.loop, &time.fill, &time.epilogue, &time.partial})
+      *part *= us_per_cycle();
+    // Multiplying, shared memory and issue are within the loop.
+    time.total += norm_of({time.loop, time.l2, time.dram}) + time.fill + time.epilogue + time.partial;
+    return time;
+  }
+
+ private:
+  void price_rounds(double sms, double at_once, ContractionTime& time) {
+    const double blocks = static_cast<double>(shape_.blocks);
     time.rounds = blocks / at_once;
-    busy_sms_ = std::min<double>(sms, blocks);
     const double full = std::floor(blocks / at_once);
     const double last = std::ceil((blocks - full * at_once) / sms);
     count_traffic(std::min(blocks, at_once), time);
@@ -135,15 +154,42 @@ class Pricing {
     }
     if (s_.split > 1) add_partial(time);
     time.turn = turn_of(full > 0 ? time.resident : static_cast<int>(last));
-    for (double* part :
-         {&time.multiply, &time.shared, &time.issue, &time.loop, &time.fill, &time.epilogue, &time.partial})
-      *part *= us_per_cycle();
-    // Multiplying, shared memory and issue are within the loop.
-    time.total += norm_of({time.loop, time.l2, time.dram}) + time.fill + time.epilogue + time.partial;
-    return time;
   }
 
- private:
+  /// Blocks that share turns, and behind them those with a tile each.
+  void price_streamed(double sms, double at_once, ContractionTime& time) {
+    const kernel::StreamedDepth& streamed = shape_.streamed;
+    const double blocks = static_cast<double>(streamed.blocks);
+    time.rounds = static_cast<double>(shape_.tiles) / at_once;
+    count_traffic(std::min(blocks, at_once), time);
+    const double sharing = std::ceil(blocks / at_once);  // rounds of them: one, unless there is room for fewer
+    const double x = std::min<double>(time.resident, std::ceil(blocks / sms));
+    const double turns = static_cast<double>(streamed.most_turns());
+    const bool last = streamed.whole == 0;
+    add_turns(sharing * turns, x, time);
+    // A block begins anew with each tile that it has turns of, and tiles are finished by whoever comes last.
+    const double tiles = std::ceil(static_cast<double>(streamed.tiles) / blocks);
+    const double begun = std::min(turns, std::ceil(static_cast<double>(streamed.places()) / blocks));
+    time.epilogue += sharing * tiles * epilogue_cycles(x) / (x > 1 && !last ? 2 : 1);
+    time.fill += sharing * begun * fill_cycles(x, last);
+    add_streamed_parts(sms, std::min(2.0, begun), time);
+    const double whole = static_cast<double>(streamed.whole), full = std::ceil(whole / at_once);
+    if (full > 1) add_rounds(full - 1, time.resident, false, time);
+    if (full > 0) add_rounds(1, time.resident, true, time);
+    time.turn = turn_of(static_cast<int>(x));
+    time.turn.turns = streamed.most_turns();
+  }
+
+  /// Blocks leave at most two parts each, at either end; tiles that come in parts are shared among the SMs.
+  void add_streamed_parts(double sms, double left_by_block, ContractionTime& time) const {
+    const kernel::StreamedParts& all = streamed_parts_;
+    if (all.tiles == 0) return;
+    const double tile = static_cast<double>(s_.block_rows) * s_.block_columns * graph::byte_size(p_.accumulator);
+    const double written = std::ceil(static_cast<double>(all.parts) / sms);
+    const double read = std::ceil(static_cast<double>(all.tiles) / sms) * static_cast<double>(all.most);
+    time.partial += left_by_block * 3 * d_.l2_latency + (written + read) * tile / c_.alone_bytes_per_clock;
+  }
+
   /// SMs that have work where each has room for so many blocks: those of a row stand in one GPC, and what is left of it
   /// stays idle.
   [[nodiscard]] double sms_for(int x) const {
@@ -163,15 +209,17 @@ class Pricing {
 
   void count_traffic(double together, ContractionTime& time) {
     const double kept = c_.l2_kept * static_cast<double>(d_.l2_bytes);
-    const double reads = operand_reads(p_, s_, shape_, together, kept, walked_);
+    double reads = operand_reads(p_, s_, shape_, together, kept, walked_);
     double others = epilogue_reads_;
     for (const kernel::ComputedOperand& computed : p_.computed) others += static_cast<double>(computed.small_bytes);
     const double results = result_bytes(p_);
-    const double parts = static_cast<double>(shape_.scratch_bytes);  // of partial sums, written and read
-    const double spilled = std::max(0.0, parts - kept);              // of those, what L2 does not hold
+    const double parts = part_bytes();                   // of partial sums, written and read
+    const double spilled = std::max(0.0, parts - kept);  // of those, what L2 does not hold
+    const double turns = s_.streamed > 0 ? static_cast<double>(shape_.tiles) * shape_.depth_tiles
+                                         : static_cast<double>(shape_.blocks) * shape_.depth_tiles;
+    if (s_.streamed > 0) reads += streamed_reads(p_, s_, shape_, kept);
     time.dram_bytes = reads + others + results + 2 * spilled;
-    time.l2_bytes =
-        static_cast<double>(shape_.blocks) * shape_.depth_tiles * loaded_bytes() + others + results + 2 * parts;
+    time.l2_bytes = turns * loaded_bytes() + others + results + 2 * parts;
     const double resident = std::min<double>(time.resident, std::ceil(shape_.blocks / busy_sms_));
     const double flight = busy_sms_ * resident * std::max(1, tiles_ahead()) * stage_bytes();
     const double writing = d_.copy_bandwidth() / (1 + DeviceSpec::write_turnaround);
@@ -179,6 +227,13 @@ class Pricing {
     time.dram = us / bandwidth_share(flight, busy_sms_, d_, c_);
     time.l2 = time.l2_bytes / std::min(tile_bandwidth(d_), busy_sms_ * c_.alone_bytes_per_clock * d_.clock_hz) * 1e6;
     found_in_l2_ = 1 - std::min(1.0, reads / std::max(1.0, time.l2_bytes));
+  }
+
+  /// Of all sums that blocks leave for one another.
+  [[nodiscard]] double part_bytes() const {
+    if (s_.streamed == 0) return static_cast<double>(shape_.scratch_bytes);
+    const double parts = static_cast<double>(streamed_parts_.parts);
+    return parts * s_.block_rows * s_.block_columns * graph::byte_size(p_.accumulator);
   }
 
   /// Of one block and turn, cycles of an SM that it has to itself.
@@ -332,17 +387,23 @@ class Pricing {
 
   /// `last`: nothing of another round hides what these blocks begin and end with.
   void add_rounds(double rounds, double x, bool last, ContractionTime& time) const {
-    const double turns = static_cast<double>(shape_.depth_tiles);
-    time.multiply += rounds * turns * x * multiply_cycles();
-    time.shared += rounds * turns * x * shared_cycles();
-    time.issue += rounds * turns * x * issue_cycles();
-    time.loop += rounds * turns * turn_cycles(x);
+    add_turns(rounds * static_cast<double>(shape_.depth_tiles), x, time);
     time.epilogue += rounds * epilogue_cycles(x) / (x > 1 && !last ? 2 : 1);
     // While a block stores its tile, the next one's operands come.
     if (engine_.copy_engine && !last) return;
     if (s_.tensor_copies) time.fill += map_cycles;
-    // Blocks of an SM drift apart from round to round: what one of them waits for the others fill.
-    time.fill += rounds * (d_.dram_latency / (last ? 1 : x) + (last ? x : 1) * stage_bytes() / l2_rate_of_sm());
+    time.fill += rounds * fill_cycles(x, last);
+  }
+  /// Of an SM, by `x` blocks each.
+  void add_turns(double turns, double x, ContractionTime& time) const {
+    time.multiply += turns * x * multiply_cycles();
+    time.shared += turns * x * shared_cycles();
+    time.issue += turns * x * issue_cycles();
+    time.loop += turns * turn_cycles(x);
+  }
+  /// Blocks of an SM drift apart from round to round: what one of them waits for the others fill.
+  [[nodiscard]] double fill_cycles(double x, bool last) const {
+    return d_.dram_latency / (last ? 1 : x) + (last ? x : 1) * stage_bytes() / l2_rate_of_sm();
   }
 
   /// The last block of a tile waits for the others' sums and adds them.
@@ -360,6 +421,7 @@ class Pricing {
   const Engine engine_;
   const double walked_;  ///< of the depth, by each block
   const ContractionShape shape_;
+  const kernel::StreamedParts streamed_parts_;
   const double left_reads_, right_reads_;  ///< bytes that one of an operand's tile takes: of a computed one others
   const double epilogue_reads_;
   const double epilogue_operators_;

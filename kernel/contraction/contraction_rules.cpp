@@ -6,6 +6,7 @@
 
 #include "kernel/contraction/contraction_shape.h"
 #include "kernel/contraction/gated_contraction.h"
+#include "kernel/contraction/shown_depth.h"
 #include "kernel/contraction/strips.h"
 #include "kernel/contraction/tensor_box.h"
 
@@ -172,12 +173,23 @@ std::string split(const Problem& p, const Schedule& s, const DeviceSpec&) {
              : fmt::format("{} tiles split {} times", tiles, s.split);
 }
 
+std::string streamed(const Problem& p, const Schedule& s, const DeviceSpec&) {
+  if (s.streamed == 0) return {};
+  if (s.split != 1) return fmt::format("turns of tiles that are split {} times", s.split);
+  if (s.tensor_copies) return "turns of blocks that stay";
+  if (shown_side(p) != nullptr) return "turns of which only data say how many there are";
+  const ContractionShape shape = shape_of(p, s);
+  const std::int64_t turns = shape.tiles * std::max<std::int64_t>(1, shape.depth_tiles);
+  return s.streamed > 0 && s.streamed <= turns ? "" : fmt::format("{} turns for {} blocks", turns, s.streamed);
+}
+
 std::string rows(const Problem& p, const Schedule& s, const DeviceSpec& d) {
   if (p.row_reductions.empty()) return s.row_blocks == 1 ? "" : "blocks share rows of which nothing is combined";
   const std::int64_t tiles = divided_up(p.columns, s.block_columns);
   if (s.row_blocks != tiles) return fmt::format("{} of {} tiles of a row", s.row_blocks, tiles);
   if (tiles > std::max(1, d.max_cluster_blocks)) return fmt::format("rows of {} tiles", tiles);
-  if (s.group != 1 || s.split != 1) return "tiles of a row are walked one after another, and not split";
+  if (s.group != 1 || s.split != 1 || s.streamed != 0)
+    return "tiles of a row are walked one after another, and not split";
   return s.cluster == 1 ? "" : "clusters of rows as well";
 }
 
@@ -209,13 +221,14 @@ std::string registers(const Problem& p, const Schedule& s, const DeviceSpec& d) 
 
 std::string extents(const Problem& p, const Schedule& s, const DeviceSpec&) {
   const ContractionShape shape = shape_of(p, s);
+  const std::int64_t turns = s.streamed == 0 ? 0 : shape.tiles * shape.depth_tiles;  // are numbered
   const std::int64_t most = std::max({p.batch, p.rows + s.block_rows, p.columns + s.block_columns,
-                                      (depth_tiles(p, s.block_depth) + s.split) * s.block_depth, shape.blocks});
+                                      (depth_tiles(p, s.block_depth) + s.split) * s.block_depth, shape.blocks, turns});
   return most < int_limit && s.group >= 1 ? "" : fmt::format("extents of {}", most);
 }
 
 /// In this order: what is divided by is seen to be whole first.
-constexpr std::array<ContractionRule, 20> rules = {{
+constexpr std::array<ContractionRule, 21> rules = {{
     {"powers", "places in shared memory are found by shifts and exclusive-or", powers},
     {"warp-tile", "warps divide a block's tile, instructions a warp's", warp_tile},
     {"thread-tile", "32 lanes of cuda_core share a warp's tile evenly", thread_tile},
@@ -232,6 +245,7 @@ constexpr std::array<ContractionRule, 20> rules = {{
     {"copies", "a copy is aligned and within a row, whatever row it is of", copies},
     {"stores", "so is a store", stores},
     {"split", "every block of a tile has something to add", split},
+    {"streamed", "turns that blocks share are known, and each has some", streamed},
     {"rows", "what is combined of a row is known to all of its blocks", rows},
     {"gates", "a warp has all sums that its results are made of", gates},
     {"shared-memory", "stages and strips fit", shared_memory},

@@ -67,6 +67,7 @@ std::string to_string(const ContractionSchedule& s) {
   if (s.blocks_per_sm != 1) text += fmt::format(" blocks {}", s.blocks_per_sm);
   if (!s.swizzle) text += " plain";
   if (s.row_blocks != 1) text += fmt::format(" rows {}", s.row_blocks);
+  if (s.streamed != 0) text += fmt::format(" streamed {}", s.streamed);
   if (s.tensor_copies) text += fmt::format(" tensor cluster {} of {}", s.cluster, s.resident);
   return text;
 }
@@ -84,6 +85,7 @@ Hash128 schedule_hash(const ContractionSchedule& s) {
         .integer(static_cast<std::uint64_t>(s.cluster))
         .integer(static_cast<std::uint64_t>(s.resident));
   if (s.row_blocks != 1) hasher.text("rows").integer(static_cast<std::uint64_t>(s.row_blocks));
+  if (s.streamed != 0) hasher.text("streamed").integer(static_cast<std::uint64_t>(s.streamed));
   return hasher.finish();
 }
 

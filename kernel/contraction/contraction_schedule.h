@@ -72,8 +72,9 @@ struct ContractionSchedule {
   int thread_rows = 8, thread_columns = 4;  ///< cuda_core: results of a lane, its warp tile ÷ 32; else 0
   int stages = 3;                           ///< operand tiles in shared memory; 1: load, wait, multiply
   int fragment_stages = 1;                  ///< 2: the next step's fragments are loaded while this one's are multiplied
-  int split = 1;  ///< blocks that share the contracted dimension of a tile; the last to arrive adds, in order
-  int group = 1;  ///< rows of tiles that consecutive blocks walk together, column by column (L2 reuse)
+  int split = 1;     ///< blocks that share the contracted dimension of a tile; the last to arrive adds, in order
+  int streamed = 0;  ///< blocks that share the turns of all tiles beyond whole rounds (streamed_depth.h); 0: none do
+  int group = 1;     ///< rows of tiles that consecutive blocks walk together, column by column (L2 reuse)
   int left_copy = 4, right_copy = 4;  ///< bytes of one copy to shared memory; below 4 through registers
   int store = 1;                      ///< elements of one store
   int blocks_per_sm = 1;              ///< what registers are kept within

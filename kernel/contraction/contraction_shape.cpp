@@ -66,6 +66,10 @@ ContractionShape shape_of(const ContractionProblem& problem, const ContractionSc
   shape.depth_tiles = divided_up(kernel::depth_tiles(problem, s.block_depth), s.split);
   shape.tiles = problem.batch * shape.row_tiles * shape.column_tiles;
   shape.blocks = std::max<std::int64_t>(1, shape.tiles * s.split);
+  if (s.streamed > 0) {
+    shape.streamed = StreamedDepth::of(shape.tiles, shape.depth_tiles, s.streamed);
+    shape.blocks = s.streamed + shape.streamed.whole;
+  }
   shape.grid = s.resident > 0 ? std::min<std::int64_t>(s.resident, shape.blocks) : shape.blocks;
   shape.fragment_depth = s.instruction == cuda_core ? core_depth(problem) : instruction.depth;
   shape.depth_steps = s.block_depth / shape.fragment_depth;
@@ -82,8 +86,10 @@ ContractionShape shape_of(const ContractionProblem& problem, const ContractionSc
     shape.rows_at = divided_up(shape.shared_bytes, 16) * 16;
     shape.shared_bytes = shape.rows_at + row_bytes(problem, s);
   }
-  if (s.split > 1) {
-    shape.scratch_bytes = shape.tiles * s.split * s.block_rows * s.block_columns * accumulator;
+  if (s.split > 1 || shape.streamed.turns > 1) {
+    const std::int64_t places = s.split > 1 ? shape.tiles * s.split : shape.streamed.places();
+    shape.scratch_bytes = places * s.block_rows * s.block_columns * accumulator;
+    shape.arrivals = s.split > 1 ? shape.tiles : shape.streamed.tiles;
   }
   shape.accumulators = s.warp_rows * s.warp_columns / 32 * (accumulator / 4);
   const int lane_depth = shape.fragment_depth * s.fragment_stages;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "kernel/contraction/contraction_schedule.h"
+#include "kernel/contraction/streamed_depth.h"
 
 namespace stitch::kernel {
 
@@ -20,16 +21,18 @@ struct ContractionShape {
   std::int64_t row_tiles = 0, column_tiles = 0;  ///< of one batch; whole clusters of rows, columns of all members
   std::int64_t depth_tiles = 0;                  ///< of one block: all of them ÷ split, rounded up
   std::int64_t tiles = 0;                        ///< over all batches
-  std::int64_t blocks = 1;                       ///< tiles × split; at least 1
-  std::int64_t grid = 1;                         ///< that are launched: so many, or those that stay for several tiles
-  int depth_steps = 1;                           ///< fragments along one tile's depth: block_depth ÷ fragment_depth
+  std::int64_t blocks = 1;  ///< tiles × split, or those that share turns and the others; at least 1
+  std::int64_t grid = 1;    ///< that are launched: so many, or those that stay for several tiles
+  int depth_steps = 1;      ///< fragments along one tile's depth: block_depth ÷ fragment_depth
   int fragment_depth =
       1;  ///< along the contracted dimension: the instruction's; of cuda_core what a lane loads at once
   std::int64_t left_bytes = 0, right_bytes = 0;  ///< of one stage in shared memory
   std::int64_t shared_bytes = 0;                 ///< dynamic: stages, or the epilogue's strips where those are larger
   std::int64_t strips_at = 0;                    ///< byte of it where strips begin: beside the stages of tensor copies
   std::int64_t rows_at = 0;                      ///< and what rows are combined to, beside all else: row_bytes
-  std::int64_t scratch_bytes = 0;                ///< partial sums of split > 1
+  StreamedDepth streamed;                        ///< where blocks share turns
+  std::int64_t scratch_bytes = 0;                ///< partial sums of split > 1, or of shared turns
+  std::int64_t arrivals = 0;                     ///< tiles that come in parts, or may: each has a counter
   int accumulators = 0;                          ///< 4-byte registers of a thread's results
   int fragments = 0;                             ///< 4-byte registers of its operands, all fragment stages
   int held = 0;                                  ///< of a tile that is computed, on its way to shared memory

@@ -66,6 +66,7 @@ std::vector<std::string> features_of(const ContractionSchedule& s) {
   note_stages(s.stages, features);
   if (s.fragment_stages > 1) features.emplace_back("two stages in registers");
   if (s.split > 1) features.emplace_back("split depth");
+  if (s.streamed > 0) features.emplace_back("streamed depth");
   if (s.tensor_copies) features.emplace_back("tensor copies");
   if (s.cluster > 1) features.emplace_back("cluster that shares a tile");
   if (s.row_blocks > 1) features.emplace_back("cluster that shares rows");

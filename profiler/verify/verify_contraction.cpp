@@ -63,12 +63,43 @@ std::int64_t columns_of_tile(const ContractionProblem& problem, const Contractio
   return std::clamp<std::int64_t>(left, 0, s.block_columns);
 }
 
+/// The blocks that have turns of these tiles, where turns are shared; and `tiles` become all that these blocks
+/// complete: counters of others begin at zero again in every launch.
+BlockSample sample_streamed(const kernel::StreamedDepth& streamed, std::set<std::int64_t>& tiles) {
+  std::set<std::int64_t> shared, alone;
+  for (const std::int64_t tile : tiles) {
+    if (tile >= streamed.tiles) {
+      alone.insert(streamed.blocks + tile - streamed.tiles);
+      continue;
+    }
+    for (std::int64_t block = streamed.first_block(tile); block <= streamed.last_block(tile); ++block)
+      shared.insert(block);
+  }
+  for (const std::int64_t block : shared) {
+    const std::int64_t first = streamed.begin(block) / streamed.turns;
+    const std::int64_t last = (streamed.begin(block + 1) - 1) / streamed.turns;
+    for (std::int64_t tile = first; tile <= last; ++tile) {
+      bool whole = true;
+      for (std::int64_t each = streamed.first_block(tile); each <= streamed.last_block(tile); ++each)
+        whole = whole && shared.contains(each);
+      if (whole) tiles.insert(tile);
+    }
+  }
+  BlockSample sample;
+  sample.blocks.assign(shared.begin(), shared.end());
+  sample.blocks.insert(sample.blocks.end(), alone.begin(), alone.end());
+  if (streamed.turns > 1) sample.presets = {{1, 0, 4, streamed.tiles, 0}};
+  return sample;
+}
+
 BlockSample sample_tiles(const ContractionProblem& problem, const ContractionSchedule& s, std::int64_t budget,
                          std::uint64_t seed) {
   const ContractionShape shape = kernel::shape_of(problem, s);
   const TileWalk walk(shape, s);
   const std::int64_t together = s.cluster * s.row_blocks;
-  const std::int64_t wanted = budget / (tile_work(problem, s) * together), all = shape.tiles / s.cluster;
+  // Blocks that share turns have those of other tiles, too: of one and a half on either side.
+  const std::int64_t times = s.streamed > 0 ? 4 : 1;
+  const std::int64_t wanted = budget / (tile_work(problem, s) * together * times), all = shape.tiles / s.cluster;
   if (all <= wanted * s.row_blocks || all == 0) return {};
   Random random(seed);
   const std::int64_t of_batch = walk.rows() * walk.columns();
@@ -89,6 +120,7 @@ BlockSample sample_tiles(const ContractionProblem& problem, const ContractionSch
   for (std::int64_t tries = 0; std::ssize(tiles) < enough && tries < 4 * all; ++tries) take(random.below(all));
   if (std::ssize(tiles) == all) return {};
   BlockSample sample;
+  if (s.streamed > 0) sample = sample_streamed(shape.streamed, tiles);
   // Blocks that stay for several tiles have one each where there are as many of them.
   if (s.resident > 0) sample.grid = shape.blocks;
   const auto within = [](int block, std::int64_t at, std::int64_t extent) {
@@ -101,7 +133,8 @@ BlockSample sample_tiles(const ContractionProblem& problem, const ContractionSch
       const std::int64_t of_element = results_of_element(problem), of_row = column == 0 ? results_of_row(problem) : 0;
       sample.writes += within(s.block_rows, row * s.cluster + block, problem.rows) *
                        (of_element * columns_of_tile(problem, s, column) / problem.gates + of_row);
-      for (int part = 0; part < s.split; ++part) sample.blocks.push_back((tile * s.cluster + block) * s.split + part);
+      for (int part = 0; part < s.split && s.streamed == 0; ++part)
+        sample.blocks.push_back((tile * s.cluster + block) * s.split + part);
     }
   }
   return sample;
@@ -115,8 +148,9 @@ Execution execution_of(const ContractionProblem& problem, const ContractionSched
   // One after the other along a block's depth, then the blocks of a tile; of a row those of a lane, of warps and
   // blocks.
   const std::int64_t of_row = problem.row_reductions.empty() ? 0 : schedule.block_columns + schedule.row_blocks;
+  const std::int64_t parts = schedule.streamed > 0 ? streamed_parts(shape.streamed).most : schedule.split;
   execution.serial_additions =
-      std::max<std::int64_t>({32, shape.depth_tiles * schedule.block_depth + schedule.split + 32, of_row});
+      std::max<std::int64_t>({32, shape.depth_tiles * schedule.block_depth + parts + 32, of_row});
   execution.work = shape.tiles * tile_work(problem, schedule);
   execution.element_operations = std::max<std::int64_t>(1, problem.contracted);
   execution.sample = [problem, schedule](std::int64_t budget, std::uint64_t seed) {

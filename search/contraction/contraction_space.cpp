@@ -16,6 +16,7 @@ using kernel::ContractionSchedule;
 
 constexpr int most_stages = 6, most_blocks_of_sm = 4, most_warps = 16;
 constexpr int most_cluster = 2, most_tensor_stages = 12;
+constexpr int most_streamed_rounds = 8, least_streamed_turns = 4;
 
 /// Powers of two up to the first that covers the extent.
 std::vector<int> tiles_of(std::int64_t extent, int smallest, int largest) {
@@ -110,9 +111,23 @@ class Space {
         for (s.stages = least_stages(s); s.stages <= stages; ++s.stages) {
           if (!kernel::check_legality(problem_, s, device_)) break;  // more stages need more of everything
           visit_(s);
+          visit_streamed(s);
         }
       }
     }
+  }
+
+  /// The same with the turns of all tiles beyond whole rounds shared evenly, where not all rounds are whole, not so
+  /// many that the last one hardly counts, and tiles have turns to share.
+  void visit_streamed(ContractionSchedule s) {
+    if (s.split != 1 || options_.most_split == 1) return;
+    const kernel::ContractionShape shape = kernel::shape_of(problem_, s);
+    if (shape.depth_tiles < least_streamed_turns) return;
+    s.streamed = s.blocks_per_sm * device_.sm_count;  // which are resident together: registers are kept within that
+    if (shape.tiles % s.streamed == 0 || shape.tiles > most_streamed_rounds * s.streamed) return;
+    // A block multiplies for longer than its first tiles take to come.
+    if (shape.tiles * shape.depth_tiles < std::int64_t{2} * s.stages * s.streamed) return;
+    if (kernel::check_legality(problem_, s, device_)) visit_(s);
   }
 
   /// Tiles by the copy engine: lines of 128 bytes, whole warpgroups of rows, any 16 columns.

@@ -32,13 +32,15 @@ std::optional<PipelineAblation> ablation_from_name(std::string_view name);
 struct ContractionSpaceOptions {
   PipelineAblation ablation = PipelineAblation::none;
   std::size_t count = 32;  ///< of those that are wanted
-  int most_split = 32;     ///< blocks that share a tile's depth; 1: a sum's order does not depend on the other extents
+  /// Blocks that share a tile's depth; 1: none do, nor turns of several tiles, so that a sum's order does not depend on
+  /// the other extents.
+  int most_split = 32;
   bool warpgroups = true;  ///< also wgmma; false: what multiplies follows from types and device alone
 };
 
 /// Calls `visit` once for each legal schedule: tiles of blocks and warps, depth, stages at both levels, splits of the
-/// depth where tiles are few, blocks of an SM. Copies and stores are the widest there are; `group` is 8, since it
-/// matters only where all else is decided.
+/// depth where tiles are few, turns shared by all blocks that are resident where tiles make no whole rounds, blocks of
+/// an SM. Copies and stores are the widest there are; `group` is 8, since it matters only where all else is decided.
 void for_each_contraction(const kernel::ContractionProblem& problem, const DeviceSpec& device,
                           const ContractionSpaceOptions& options,
                           const std::function<void(const kernel::ContractionSchedule&)>& visit);

@@ -102,7 +102,8 @@ inline kernel::ContractionSchedule drawn_schedule(const kernel::ContractionProbl
   const auto among = [&](auto&& choices) { return choices[random.below(std::size(choices))]; };
   const kernel::ContractionSchedule schedule = default_of(problem);
   kernel::ContractionSchedule drawn = schedule;
-  constexpr int stages[] = {1, 2, 3, 4}, splits[] = {1, 1, 2, 3}, groups[] = {1, 2, 8}, halves[] = {1, 2};
+  constexpr int stages[] = {1, 2, 3, 4}, splits[] = {1, 1, 2, 3}, groups[] = {1, 2, 8}, halves[] = {1, 2},
+                streams[] = {0, 0, 0, 2, 3, 7};
   drawn.stages = among(stages);
   drawn.fragment_stages = among(halves);
   drawn.split = among(splits);
@@ -110,6 +111,7 @@ inline kernel::ContractionSchedule drawn_schedule(const kernel::ContractionProbl
   drawn.block_rows /= among(halves);
   drawn.warp_rows /= among(halves);
   drawn.swizzle = random.below(8) != 0;
+  if (drawn.split == 1) drawn.streamed = among(streams);
   return kernel::check_legality(problem, drawn, *find_device("h100")) ? drawn : schedule;
 }
 

@@ -99,6 +99,28 @@ TEST(ContractionTime, SplittingHelpsDeepProductsOfFewTiles) {
   EXPECT_GT(us_of(wide, needless), us_of(wide, usual(wide)));
 }
 
+/// Of 119 tiles on 108 SMs 97 wait for 11, unless all share the turns; of 108 there is nothing to be won.
+TEST(ContractionTime, SharedTurnsLeaveNoRoundHalfEmpty) {
+  const auto both = [](const ContractionProblem& problem) {
+    const ContractionSchedule s = usual(problem);
+    ContractionSchedule shared = s;
+    shared.streamed = a100().sm_count;
+    EXPECT_TRUE(kernel::check_legality(problem, shared, a100()));
+    return std::pair{contraction_time(problem, s, a100()), contraction_time(problem, shared, a100())};
+  };
+  const auto [whole, shared] = both(problem_of(DType::bf16, 7 * 128, 17 * 128, 4096));
+  EXPECT_LT(shared.total, 0.8 * whole.total);
+  EXPECT_NEAR(shared.multiply / whole.multiply, 119.0 / 108 / 2, 0.02) << "rounds are as many as there are tiles";
+  EXPECT_EQ(whole.partial, 0);
+  EXPECT_GT(shared.partial, 0) << "parts are written, waited for and read";
+  EXPECT_GT(shared.l2_bytes, whole.l2_bytes);
+  const auto [even, needless] = both(problem_of(DType::bf16, 6 * 128, 18 * 128, 4096));
+  EXPECT_GE(needless.total, even.total);
+  EXPECT_EQ(needless.partial, 0) << "no tile comes in parts";
+  const auto [many, hardly] = both(problem_of(DType::bf16, 54 * 128, 108 * 128, 4096));
+  EXPECT_GE(hardly.total, 0.97 * many.total) << "54 rounds";
+}
+
 TEST(ContractionTime, WhatIsWalkedTogetherIsReadOnce) {
   // 268 MB a side do not fit L2: rows of tiles that are walked together share what they read of the right one.
   const ContractionProblem problem = problem_of(DType::f16, 16384, 16384, 8192);

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "kernel/contraction/contraction_rules.h"
+#include "kernel/contraction/contraction_shape.h"
 #include "tests/kernel/example_graphs.h"
 
 namespace stitch::kernel::test {
@@ -105,6 +106,7 @@ INSTANTIATE_TEST_SUITE_P(
         Illegal{"stages", [](S& s) { s.stages = 9; }}, Illegal{"fragment-stages", [](S& s) { s.fragment_stages = 3; }},
         Illegal{"copies", [](S& s) { s.left_copy = 32; }}, Illegal{"stores", [](S& s) { s.store = 8; }},
         Illegal{"split", [](S& s) { s.split = 100, s.stages = 1; }},
+        Illegal{"streamed", [](S& s) { s.streamed = 1 << 20; }},
         Illegal{"shared-memory",
                 [](S& s) {
                   s.block_depth = 128, s.block_rows = s.block_columns = 256, s.warp_rows = s.warp_columns = 64,
@@ -117,6 +119,32 @@ INSTANTIATE_TEST_SUITE_P(
       std::ranges::replace(name, '-', '_');
       return name;
     });
+
+TEST(ContractionRules, TurnsThatAreSharedAreNotDividedOtherwise) {
+  const DeviceSpec h100 = *find_device("h100");
+  const auto problem = *derive_contraction(matmul(DType::f16, 256, 320, 512));
+  ContractionSchedule s = *default_schedule(problem, h100);
+  s.stages = 1;
+  const ContractionShape before = shape_of(problem, s);
+  s.streamed = 7;
+  ASSERT_TRUE(check_legality(problem, s, h100));
+  EXPECT_THAT(to_string(s), testing::EndsWith(" streamed 7"));
+  const ContractionShape shape = shape_of(problem, s);
+  EXPECT_EQ(shape.blocks, 7 + shape.streamed.whole);
+  EXPECT_EQ(shape.streamed.tiles + shape.streamed.whole, before.tiles);
+  EXPECT_EQ(shape.scratch_bytes, (shape.streamed.tiles + 6) * s.block_rows * s.block_columns * 4);
+  EXPECT_EQ(shape.arrivals, shape.streamed.tiles);
+  for (const auto& [change, reason] : std::initializer_list<std::pair<void (*)(ContractionSchedule&), const char*>>{
+           {[](ContractionSchedule& other) { other.split = 2; }, "streamed: turns of tiles that are split 2 times"},
+           {[](ContractionSchedule& other) { other.streamed = -1; }, "turns for -1 blocks"},
+           {[](ContractionSchedule& other) { other.streamed = 8; }, ""}}) {
+    ContractionSchedule other = s;
+    change(other);
+    EXPECT_NE(schedule_hash(other), schedule_hash(s));
+    const Status legal = check_legality(problem, other, h100);
+    EXPECT_THAT(legal ? "" : legal.error().message, testing::HasSubstr(reason));
+  }
+}
 
 }  // namespace
 }  // namespace stitch::kernel::test

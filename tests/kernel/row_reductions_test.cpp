@@ -168,7 +168,8 @@ TEST(RowReductions, AreSharedByAClusterOfBlocks) {
   EXPECT_EQ(row_bytes(*problem, stays), s.block_rows * (2 + 2 * 3 + 1) * 4 + 2 * 8) << "one may be a tile ahead";
   for (const auto& [field, value] : {std::pair{&ContractionSchedule::row_blocks, 2},
                                      {&ContractionSchedule::group, 2},
-                                     {&ContractionSchedule::split, 2}}) {
+                                     {&ContractionSchedule::split, 2},
+                                     {&ContractionSchedule::streamed, 2}}) {
     ContractionSchedule other = s;
     other.*field = value;
     EXPECT_THAT(check_legality(*problem, other, h100).error().message, HasSubstr("rows: "));

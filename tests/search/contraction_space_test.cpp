@@ -7,6 +7,7 @@
 #include <set>
 
 #include "kernel/contraction/contraction_rules.h"
+#include "kernel/contraction/contraction_shape.h"
 #include "tests/kernel/example_graphs.h"
 
 namespace stitch::search::test {
@@ -127,6 +128,29 @@ TEST(ContractionSpace, OneWithoutTensorCopiesIsAmongThoseThatAreBuilt) {
   for (std::size_t place = 0; place < ranked->best.size(); ++place)
     EXPECT_EQ(ranked->best[place].schedule.tensor_copies, place != 3) << place;
   EXPECT_EQ(ranked->best[3].schedule.stages, 1) << "the best of them";
+}
+
+/// Where tiles make no whole rounds, and only of what fits an SM together.
+TEST(ContractionSpace, TurnsAreSharedWhereRoundsAreNotWhole) {
+  const DeviceSpec a100 = *find_device("a100");
+  const auto shared = [&](const kernel::ContractionProblem& problem, const ContractionSpaceOptions& options = {}) {
+    std::vector<ContractionSchedule> schedules;
+    for_each_contraction(problem, a100, options, [&](const ContractionSchedule& s) {
+      if (s.streamed != 0) schedules.push_back(s);
+    });
+    return schedules;
+  };
+  const auto uneven = *kernel::derive_contraction(matmul(DType::bf16, 4096, 480, 4096));
+  EXPECT_GT(shared(uneven).size(), 100U);
+  for (const ContractionSchedule& s : shared(uneven)) {
+    EXPECT_EQ(s.streamed, a100.sm_count * s.blocks_per_sm) << to_string(s);
+    EXPECT_EQ(s.split, 1) << to_string(s);
+    EXPECT_NE(kernel::shape_of(uneven, s).tiles % s.streamed, 0) << to_string(s);
+    EXPECT_TRUE(kernel::check_legality(uneven, s, a100)) << to_string(s);
+  }
+  EXPECT_THAT(shared(uneven, {.most_split = 1}), testing::IsEmpty()) << "sums would depend on how many rows there are";
+  EXPECT_THAT(shared(*kernel::derive_contraction(matmul(DType::bf16, 4096, 480, 32))), testing::IsEmpty())
+      << "tiles of a turn or two";
 }
 
 TEST(ContractionSpace, DevicesWithoutAsynchronousCopiesHaveNone) {

@@ -69,11 +69,12 @@ struct Compiled {
   }
 };
 
-Compiled compiled_of(const graph::Graph& graph, const std::function<void(std::string&)>& change = {}) {
+Compiled compiled_of(const graph::Graph& graph, const std::function<void(std::string&)>& change = {},
+                     std::optional<kernel::ContractionSchedule> schedule = {}) {
   Compiled made;
   made.problem = *product_of(graph);
   const DeviceSpec device = *find_device("h100");
-  made.schedule = choose_contraction(made.problem, device)->ranked.best.front().schedule;
+  made.schedule = schedule ? *schedule : choose_contraction(made.problem, device)->ranked.best.front().schedule;
   made.kernel = *codegen::generate_contraction(made.problem, made.schedule, {.name = "product", .comment = ""});
   if (change) change(made.kernel.source);
   static const auto compiler = *codegen::NvrtcCompiler::create();
@@ -92,6 +93,33 @@ TEST(ContractionVerificationEmulated, ALargeProductIsSampledByTiles) {
   EXPECT_GE(found->blocks_run, 4) << "the corners";
   EXPECT_GT(found->compared, 4096);
   EXPECT_LT(found->share, 0.5);
+}
+
+/// With all blocks that have turns of them, which begin and end within others.
+TEST(ContractionVerificationEmulated, SharedTurnsAreSampledByTiles) {
+  const graph::Graph graph = matmul(DType::f16, 2040, 1288, 512);
+  kernel::ContractionSchedule schedule = *kernel::default_schedule(*product_of(graph), *find_device("h100"));
+  schedule.streamed = 132;
+  const auto found = compiled_of(graph, {}, schedule).verify();
+  ASSERT_TRUE(found) << found.error().message;
+  EXPECT_TRUE(found->correct) << found->failure;
+  EXPECT_LT(found->blocks_run, found->blocks);
+  EXPECT_GE(found->blocks_run, 4);
+  EXPECT_GT(found->compared, 4096);
+  for (const auto& [text, instead] : {std::pair{"row >= 2040", "row >= 2039"},
+                                      {"Streams::first_block(tile), count);", "Streams::first_block(tile), 1);"}}) {
+    const Compiled wrong = compiled_of(
+        graph,
+        [&](std::string& source) {
+          const std::size_t at = source.find(text);
+          ASSERT_NE(at, std::string::npos);
+          source.replace(at, std::string_view(text).size(), instead);
+        },
+        schedule);
+    const auto seen = wrong.verify();
+    ASSERT_TRUE(seen) << seen.error().message;
+    EXPECT_FALSE(seen->correct) << text;
+  }
 }
 
 /// What NVVM makes of a store of 16 bytes is the machine code's to say: it once became four, for a pointer whose
@@ -174,6 +202,13 @@ TEST(ContractionPlanEmulated, BatchInvariantOnesSplitNoDepth) {
       choose_contraction(*product_of(deep), *find_device("h100"), space_under({.batch_invariant = true}, 1));
   EXPECT_GT(free->ranked.best[0].schedule.split, 1);
   EXPECT_EQ(bound->ranked.best[0].schedule.split, 1);
+  for (const char* target : {"a100", "l4", "h100"}) {
+    const auto uneven = product_of(canonical(matmul(DType::bf16, 4096, 480, 4096)));
+    const DeviceSpec device = *find_device(target);
+    for (const auto& each :
+         choose_contraction(*uneven, device, space_under({.batch_invariant = true}, 64))->ranked.best)
+      EXPECT_EQ(each.schedule.streamed, 0) << to_string(each.schedule);
+  }
   graph::Graph large = canonical(matmul(DType::bf16, 4096, 4096, 4096, true));
   const auto multiplies = [&](const graph::Constraints& constraints) {
     return choose_contraction(*product_of(large), *find_device("h100"), space_under(constraints, 1))
