@@ -190,6 +190,17 @@ std::string gates(const Problem& p, const Schedule& s, const DeviceSpec&) {
              : fmt::format("{} columns of a strip, no runs of {} of {} gates", columns, gate_run, p.gates);
 }
 
+std::string scales(const Problem& p, const Schedule& s, const DeviceSpec&) {
+  if (!p.scales) return "";
+  if (s.tensor_copies) return "sums that are scaled, by blocks that stay";
+  if (p.scales->depth % s.block_depth != 0)
+    return fmt::format("tiles of {} in parts of {}", s.block_depth, p.scales->depth);
+  const std::int64_t of_block = shape_of(p, s).depth_tiles * s.block_depth;
+  return s.split == 1 || of_block % p.scales->depth == 0
+             ? ""
+             : fmt::format("a depth of {} for a block in parts of {}", of_block, p.scales->depth);
+}
+
 std::string shared_memory(const Problem& p, const Schedule& s, const DeviceSpec& d) {
   const std::int64_t bytes = shape_of(p, s).shared_bytes + arrival_shared;
   const std::int64_t together = s.blocks_per_sm * (bytes + d.shared_reserved_per_block);
@@ -215,7 +226,7 @@ std::string extents(const Problem& p, const Schedule& s, const DeviceSpec&) {
 }
 
 /// In this order: what is divided by is seen to be whole first.
-constexpr std::array<ContractionRule, 20> rules = {{
+constexpr std::array<ContractionRule, 21> rules = {{
     {"powers", "places in shared memory are found by shifts and exclusive-or", powers},
     {"warp-tile", "warps divide a block's tile, instructions a warp's", warp_tile},
     {"thread-tile", "32 lanes of cuda_core share a warp's tile evenly", thread_tile},
@@ -229,6 +240,7 @@ constexpr std::array<ContractionRule, 20> rules = {{
     {"warpgroups", "wgmma reads tiles in its own layouts, while others are read and copied", warpgroups},
     {"tensor-copies", "the copy engine knows dimensions, and boxes of them", tensor_copies},
     {"computed", "what computes an operand's elements are threads", computed},
+    {"scales", "what has a scale of its own is summed up by itself", scales},
     {"copies", "a copy is aligned and within a row, whatever row it is of", copies},
     {"stores", "so is a store", stores},
     {"split", "every block of a tile has something to add", split},
@@ -279,14 +291,15 @@ void fit_block(const Problem& p, const DeviceSpec& d, Schedule& s) {
   }
 }
 
-void fit_warps(Schedule& s) {
+void fit_warps(Schedule& s, bool scaled) {
   const bool cores = s.instruction == ContractionInstruction::cuda_core;
   s.warp_rows = std::min(cores ? 32 : 64, std::max(s.block_rows / 2, 16));
-  // Where rounded values and their rests lie beside the fragments, or results have 8 bytes, fewer fit.
+  // Where rounded values and their rests lie beside the fragments, results have 8 bytes, or there are two sums of
+  // each, fewer fit.
   const bool few = s.instruction == ContractionInstruction::mma_m16n8k8_tf32x3 ||
                    s.instruction == ContractionInstruction::mma_m16n8k16_bf16x3 ||
                    s.instruction == ContractionInstruction::mma_m16n8k4_f64;
-  const int widest = few ? 32 : 64;
+  const int widest = few || scaled ? 32 : 64;
   s.warp_columns = std::min(widest, std::max(s.block_columns / 2, 16));
   s.thread_rows = s.thread_columns = 0;
   if (!cores) return;
@@ -338,7 +351,7 @@ Result<Schedule> default_schedule(const Problem& problem, const DeviceSpec& devi
   s.block_columns = graph::byte_size(problem.accumulator) == 8 ? 64 : 128;  // of 8 bytes fewer fit registers
   s.block_depth = std::max(64 / size, 16 / smallest);
   fit_block(problem, device, s);
-  fit_warps(s);
+  fit_warps(s, problem.scales.has_value());
   s.group = 8;
   fit_accesses(problem, s);
   s.stages = 1;
