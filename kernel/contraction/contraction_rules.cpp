@@ -350,6 +350,7 @@ Result<Schedule> default_schedule(const Problem& problem, const DeviceSpec& devi
   s.block_rows = 128;
   s.block_columns = graph::byte_size(problem.accumulator) == 8 ? 64 : 128;  // of 8 bytes fewer fit registers
   s.block_depth = std::max(64 / size, 16 / smallest);
+  while (problem.scales && problem.scales->depth % s.block_depth != 0) s.block_depth /= 2;
   fit_block(problem, device, s);
   fit_warps(s, problem.scales.has_value());
   s.group = 8;

@@ -192,11 +192,11 @@ Status describe_scales(ContractionProblem& problem) {
     return unscalable("scales that are the same along the whole depth");
   std::vector<bool> both = of_row;
   for (std::size_t id = 0; id < both.size(); ++id) both[id] = both[id] || of_column[id];
-  constexpr std::int64_t step = least_scaled_depth / 2;
-  scales.depth = longest_run(program, both, depth_axis, step, longest);
+  scales.depth = longest_run(program, both, depth_axis, least_scaled_depth, longest);
   if (scales.depth < least_scaled_depth) return unscalable("scales of less than {} of depth", least_scaled_depth);
-  scales.same_rows = longest_run(program, of_row, row_axis, step, longest);
-  scales.same_columns = longest_run(program, of_column, column_axis, step, longest);
+  constexpr std::int64_t smallest_tile = 16;
+  scales.same_rows = longest_run(program, of_row, row_axis, smallest_tile, longest);
+  scales.same_columns = longest_run(program, of_column, column_axis, smallest_tile, longest);
   std::set<int> reads;
   const auto count = [&](const std::vector<bool>& needed) {
     double instructions = 0;

@@ -24,10 +24,10 @@ struct ScaleElements {
 Result<ScaleElements> scale_elements(const ContractionProblem& problem);
 
 /// Fills in what `problem.scales` has of the scales beside their graph. Errors: those above, and unsupported (scales
-/// that are the same along the whole depth, which are an epilogue's, or of fewer than `least_scaled_depth`).
+/// that are the same along the whole depth, which are an epilogue's, or of no multiple of `least_scaled_depth`).
 Status describe_scales(ContractionProblem& problem);
 
-/// Less of the contracted dimension is not summed up by itself: a step of tensor cores of bytes.
+/// What is summed up by itself is so much of the contracted dimension or a multiple: a step of tensor cores of bytes.
 inline constexpr std::int64_t least_scaled_depth = 32;
 
 }  // namespace stitch::kernel

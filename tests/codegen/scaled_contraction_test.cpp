@@ -81,7 +81,9 @@ INSTANTIATE_TEST_SUITE_P(
                     ScaledMatmul{"s8_short_part", 1, 33, 70, 200, s8, s8},                  //
                     ScaledMatmul{"s8_groups_of_64", 1, 64, 40, 320, s8, s8, false, 64, 1},  //
                     ScaledMatmul{"s8_by_parts_turned", 1, 33, 64, 256, s8, s8, true, 128, 1, f32, true, f16, "bias"},
-                    ScaledMatmul{"s8_u8", 1, 32, 48, 256, s8, u8},                     //
+                    ScaledMatmul{"s8_u8", 1, 32, 48, 256, s8, u8},
+                    ScaledMatmul{"s8_of_32", 1, 32, 48, 256, s8, s8, false, 32, 1},
+                    ScaledMatmul{"s8_of_96", 1, 32, 48, 500, s8, s8, false, 96, 1},    //
                     ScaledMatmul{"bf16", 1, 48, 64, 384, bf16, bf16},                  //
                     ScaledMatmul{"f16_by_parts", 1, 40, 33, 256, f16, f16, true, 64},  //
                     ScaledMatmul{"norm", 1, 40, 64, 256, f8, f8, false, 128, 128, f32, false, f32, "norm"}),
