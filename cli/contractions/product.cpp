@@ -60,7 +60,7 @@ std::string parts_of(const costmodel::ContractionTime& time) {
       time.launch, time.rounds, time.resident);
 }
 
-/// Of operands that are computed while they are loaded, what that takes.
+/// Of operands that are computed while they are loaded, and of scales by parts of the depth, what that takes.
 std::string computing_text(const Product& product) {
   const auto* product_case = std::get_if<ContractionCase>(&product.of);
   if (product_case == nullptr) return {};
@@ -74,6 +74,12 @@ std::string computing_text(const Product& product) {
         "that are copied together, {:.0f} instructions besides; a tile on its way is in {} registers a thread\n",
         computed.left ? "left" : "right", computed.tensor_bytes, computed.each.count, computed.together.count,
         computed.instructions, shape.held);
+  }
+  if (problem.scales) {
+    text += fmt::format(
+        "    scaled by {} of depth: {} factors of rows and {} of columns a thread, {} bytes of scales, {} registers of "
+        "sums besides\n",
+        problem.scales->depth, shape.row_factors, shape.column_factors, problem.scales->bytes, shape.accumulators);
   }
   return text;
 }

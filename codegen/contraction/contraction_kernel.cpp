@@ -8,6 +8,7 @@
 #include "codegen/contraction/gate_text.h"
 #include "codegen/contraction/merged_text.h"
 #include "codegen/contraction/row_text.h"
+#include "codegen/contraction/scale_text.h"
 #include "codegen/contraction/streamed_text.h"
 #include "codegen/contraction/summed_text.h"
 #include "codegen/contraction/tensor_copy_text.h"
@@ -51,12 +52,14 @@ class ContractionPrinter {
                schedule_.tensor_copies ? "tensor_copy.cuh"
                : warpgroup()           ? "warpgroup.cuh"
                                        : "contraction.cuh",
-               combines_rows() ? "row_totals.cuh" : "");
+               combines_rows() ? "row_totals.cuh" : "", scaled() ? "scaled_sums.cuh" : "");
     STITCH_TRY(print_operands());
     if (warpgroup()) print_wgmma(out_, "Product", problem_, schedule_);
     if (schedule_.tensor_copies) STITCH_TRY(print_tensor_maps(out_, problem_, schedule_));
-    out_.line("using Cores = {};",
-              cores_of(problem_, schedule_, "Left", "Right", kernel::core_run(problem_.left, schedule_.thread_rows)));
+    const std::string cores =
+        cores_of(problem_, schedule_, "Left", "Right", kernel::core_run(problem_.left, schedule_.thread_rows));
+    if (scaled()) STITCH_TRY(print_scales(out_, problem_));
+    out_.line("using Cores = {};", scaled() ? scaled_cores(problem_, schedule_, cores) : cores);
     out_.blank();
     for_each_function([&](const ContractionEpilogue& epilogue) { out_.append(epilogue.code); });
     out_.blank();
@@ -118,6 +121,7 @@ class ContractionPrinter {
       read.erase(computed.parameter);
       read.insert(computed.reads.begin(), computed.reads.end());
     }
+    if (scaled()) read.insert(problem_.scales->reads.begin(), problem_.scales->reads.end());
     for_each_function([&](const ContractionEpilogue& epilogue) {
       read.insert(epilogue.parameters.begin(), epilogue.parameters.end());
     });
@@ -183,6 +187,7 @@ class ContractionPrinter {
     }
     if (walks_some()) print_walked_depth(out_, problem_, schedule_);
     out_.line("Cores cores;");
+    if (scaled()) print_first_scales(out_, problem_);
     if (shape_.depth_tiles > 0) print_held_tiles(out_, problem_, shape_.threads);
     out_.blank();
     if (warpgroup()) {
@@ -232,6 +237,9 @@ class ContractionPrinter {
         [&](const TileStatement& s) {
           out_.line("cores.multiply(left_part[{}], right_part[{}]);", text_of(nest, s.reads[0].stage),
                     text_of(nest, s.reads[1].stage));
+          if (!scaled()) return;
+          print_scaled_part(out_, problem_, schedule_, text_of(nest, s.reads[0].tile), shape_.fragment_depth,
+                            shape_.depth_tiles * shape_.depth_steps, false);
         },
         walks_some() || is_streamed() ? "turns" : "");
   }
@@ -283,6 +291,7 @@ class ContractionPrinter {
       std::ranges::for_each(part.results, visit);
     }
   }
+  [[nodiscard]] bool scaled() const { return problem_.scales.has_value(); }
   [[nodiscard]] bool summed() const { return !problem_.terms.empty(); }
   [[nodiscard]] bool warpgroup() const { return is_warpgroup(schedule_.instruction); }
   [[nodiscard]] std::string sum_type() const { return compute_type(problem_.accumulator); }

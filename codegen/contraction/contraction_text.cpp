@@ -178,12 +178,14 @@ std::string number_within(std::string_view number, std::span<const std::int64_t>
 }
 
 void print_head(Writer& out, const GenerateOptions& options, std::string_view problem, std::string_view schedule,
-                std::string_view header, std::string_view another) {
+                std::string_view header, std::string_view another, std::string_view third) {
   out.append(options.comment);
   out.line("// {}", problem);
   out.line("// {}", schedule);
   out.blank();
-  if (!another.empty()) out.line("#include \"stitch/{}\"", another);
+  for (const std::string_view each : {another, third}) {
+    if (!each.empty()) out.line("#include \"stitch/{}\"", each);
+  }
   emit_preamble(out, "", header);
 }
 
@@ -287,7 +289,7 @@ void print_tile_type(Writer& out, std::string_view name, const kernel::Contracti
 
 std::string cores_of(const ContractionProblem& problem, const kernel::ContractionSchedule& schedule,
                      std::string_view left, std::string_view right, int left_run, std::optional<int> right_run) {
-  const std::string sum = compute_type(problem.accumulator);
+  const std::string sum = compute_type(kernel::types_of(problem).accumulator);
   if (is_warpgroup(schedule.instruction)) {
     return fmt::format("WarpgroupCores<Product, {}Tile, {}Tile, {}, {}, {}>", left, right, sum, schedule.warp_rows,
                        schedule.warp_columns);

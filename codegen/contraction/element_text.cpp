@@ -30,7 +30,7 @@ std::vector<Index> element_of(kernel::ScalarProgram& program, const kernel::Cont
   return pool.delinearise(position, dims);
 }
 
-std::string index_of(const kernel::ScalarProgram& program, Index index, const std::array<std::string_view, 3>& axes,
+std::string index_of(const kernel::ScalarProgram& program, Index index, std::span<const std::string_view> axes,
                      const std::function<std::string(kernel::ItemId)>& value) {
   constexpr std::int64_t int_limit = std::int64_t{1} << 31;
   const kernel::IndexPool& pool = program.pool();

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,8 +22,12 @@ std::vector<kernel::Index> element_of(kernel::ScalarProgram& program, const kern
 
 /// An index in terms of the axes, by these names; what is looked up is clamped into its range. `value`: how an item is
 /// called.
-std::string index_of(const kernel::ScalarProgram& program, kernel::Index index,
-                     const std::array<std::string_view, 3>& axes,
+std::string index_of(const kernel::ScalarProgram& program, kernel::Index index, std::span<const std::string_view> axes,
                      const std::function<std::string(kernel::ItemId)>& value);
+inline std::string index_of(const kernel::ScalarProgram& program, kernel::Index index,
+                            const std::array<std::string_view, 3>& axes,
+                            const std::function<std::string(kernel::ItemId)>& value) {
+  return index_of(program, index, std::span<const std::string_view>(axes), value);
+}
 
 }  // namespace stitch::codegen

@@ -2,6 +2,7 @@
 
 #include "codegen/contraction/computed_text.h"
 #include "codegen/contraction/contraction_text.h"
+#include "codegen/contraction/scale_text.h"
 #include "codegen/spelling.h"
 #include "kernel/contraction/contraction_shape.h"
 #include "kernel/contraction/shown_depth.h"
@@ -17,7 +18,7 @@ using kernel::warpgroup_warps;
 /// What follows the descriptors: that sums are added to, signs, and which operands are transposed (only those of 16
 /// bits can be).
 std::string modifiers(const ContractionProblem& problem) {
-  if (!graph::is_floating(problem.accumulator)) return "p";
+  if (!graph::is_floating(types_of(problem).accumulator)) return "p";
   if (graph::byte_size(problem.left.dtype) != 2) return "p, 1, 1";
   return fmt::format("p, 1, 1, {}, {}", transposed(problem.left), transposed(problem.right));
 }
@@ -69,8 +70,8 @@ void print_wgmma(Writer& out, std::string_view name, const ContractionProblem& p
   out.open("struct {}", name);
   print_wgmma_function(out, {.name = "multiply",
                              .left = "u64 left",
-                             .sum = compute_type(problem.accumulator),
-                             .types = fmt::format("{}.{}.{}", to_string(problem.accumulator),
+                             .sum = compute_type(types_of(problem).accumulator),
+                             .types = fmt::format("{}.{}.{}", to_string(types_of(problem).accumulator),
                                                   multiplied(problem.left.dtype), multiplied(problem.right.dtype)),
                              .columns = schedule.warp_columns,
                              .depth = info(schedule.instruction).depth,
@@ -120,7 +121,11 @@ void print_warpgroup_loop(Writer& out, const ContractionProblem& problem, const 
     print_copies(out, problem, schedule, shape.threads, next, false, true);
     out.close();
   }
-  out.line("wait_for_products<1>();");
+  if (problem.scales) {
+    print_scaled_part(out, problem, schedule, "k", schedule.block_depth, shape.depth_tiles, true);
+  } else {
+    out.line("wait_for_products<1>();");
+  }
   out.close();
   out.line("wait_for_products<0>();");
   out.line("settle_results(cores);");

@@ -303,6 +303,8 @@ struct FragmentSums {
   static constexpr int strip_results = columns / 8 * 4;
   Sum sums[across][columns / 8][4] = {};
 
+  static constexpr int own_columns = columns / 4;  // and columns
+
   // Where, in the warp's tile, the lane's own row number r is.
   __device__ static __forceinline__ int place_of_own_row(int r) {
     return r / 2 * strip_step + static_cast<int>(threadIdx.x) % 32 / 4 + r % 2 * 8;
@@ -316,6 +318,8 @@ struct FragmentSums {
   // The same, behind the lane's first one.
   __device__ static __forceinline__ constexpr int columns_behind(int i) { return i / 4 * 8 + i % 2; }
   __device__ static __forceinline__ constexpr int own_row(int strip, int i) { return strip * 2 + i / 2 % 2; }
+  __device__ static __forceinline__ constexpr int own_column(int i) { return i / 4 * 2 + i % 2; }
+  __device__ static __forceinline__ int place_of_own_column(int c) { return column_of(c / 2 * 4 + c % 2); }
   __device__ __forceinline__ Sum& result(int strip, int i) { return sums[strip][i / 4][i % 4]; }
 };
 
@@ -528,6 +532,7 @@ struct CudaCores {
   static constexpr int lane_rows = rows / thread_rows, lane_columns = columns / thread_columns;
   static constexpr int strips = thread_rows / left_run, strip_rows = lane_rows * left_run, strip_step = strip_rows;
   static constexpr int unrolled = 2;
+  static constexpr int own_columns = thread_columns;
   static constexpr int own_rows = thread_rows, row_lanes = lane_columns, row_run = right_run;
   using left_type = typename Left::type;
   template <class Tile, int extent, int run>
@@ -594,6 +599,8 @@ struct CudaCores {
   __device__ static __forceinline__ constexpr int own_row(int strip, int i) {
     return strip * left_run + i / thread_columns;
   }
+  __device__ static __forceinline__ constexpr int own_column(int i) { return i % thread_columns; }
+  __device__ static __forceinline__ int place_of_own_column(int c) { return column_of(c); }
   __device__ static __forceinline__ int place_of_own_row(int r) {
     return r / left_run * strip_step + lane_row() * left_run + r % left_run;
   }

@@ -44,6 +44,10 @@ constexpr double row_instructions = 3;
 /// Where nothing but rows leaves, for each pass and operator: the maximum, the sum of exponentials and a label's of a
 /// cross entropy are 13 for a result in SASS of CUDA 13.0.
 constexpr double row_alone_instructions = 1.5;
+/// Where a part of the depth ends, a warp's instructions for each result of a lane: a multiplication by one factor, a
+/// multiply-add with the other, and the sum cleared; of integers a conversion besides. And for each factor, beside what
+/// it is made of: a place within the edges, and a wait for what was asked for; guess.
+constexpr double scaled_instructions = 3, factor_instructions = 4;
 /// A loop is bound by the unit that is busy for so much of it.
 constexpr double unit_share = 0.75;
 
@@ -212,6 +216,7 @@ class Pricing {
     double reads = operand_reads(p_, s_, shape_, together, kept, walked_);
     double others = epilogue_reads_;
     for (const kernel::ComputedOperand& computed : p_.computed) others += static_cast<double>(computed.small_bytes);
+    if (p_.scales) others += static_cast<double>(p_.scales->bytes);
     const double results = result_bytes(p_);
     const double parts = part_bytes();                   // of partial sums, written and read
     const double spilled = std::max(0.0, parts - kept);  // of those, what L2 does not hold
@@ -259,7 +264,15 @@ class Pricing {
   }
   [[nodiscard]] double issue_cycles() const {
     const double of_turn = (engine_.copy_engine ? 0 : copying_instructions()) + turn_instructions;
-    return shape_.warps * (of_turn + shape_.depth_steps * instructions_of_step()) / schedulers;
+    return shape_.warps * (of_turn + scaling_instructions() + shape_.depth_steps * instructions_of_step()) / schedulers;
+  }
+  /// Of a warp and turn, its share of what a part of the depth ends with.
+  [[nodiscard]] double scaling_instructions() const {
+    if (!p_.scales) return 0;
+    const double each = scaled_instructions + (graph::is_floating(p_.left.dtype) ? 0 : 1);
+    const double factors = shape_.row_factors * (factor_instructions + p_.scales->row_instructions) +
+                           shape_.column_factors * (factor_instructions + p_.scales->column_instructions);
+    return s_.block_depth / static_cast<double>(p_.scales->depth) * (shape_.accumulators * each + factors);
   }
   [[nodiscard]] double instructions_of_step() const {
     if (engine_.asynchronous) return 1;
@@ -331,7 +344,9 @@ class Pricing {
   /// Of a turn, in which a block alone on its SM multiplies nothing.
   [[nodiscard]] double idle_cycles() const {
     const double alone = engine_.asynchronous ? copies_beside_wgmma : copies_alone;
-    return alone * shape_.warps * copying_instructions() / schedulers + turn_drain_cycles +
+    // wgmma's sums are there once all of its products are.
+    const double scaling = engine_.asynchronous ? shape_.warps * scaling_instructions() / schedulers : 0;
+    return alone * shape_.warps * copying_instructions() / schedulers + turn_drain_cycles + scaling +
            (engine_.asynchronous ? 0 : blocking_cycles());
   }
   /// Of a turn, in which a warp waits for what it copies through registers, some loads at a time

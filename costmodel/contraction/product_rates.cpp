@@ -146,7 +146,9 @@ double epilogue_reads(const ContractionProblem& problem) {
     for (const graph::Value operand : node.operands) read.insert(operand.node);
   }
   double bytes = 0;
-  for (std::size_t p = 0; p < graph.parameters().size(); ++p) {
+  // Behind the kernel's own parameters are those that stand for what it multiplies.
+  const std::size_t own = problem.scaled ? problem.scaled->parameters().size() : graph.parameters().size();
+  for (std::size_t p = 0; p < own; ++p) {
     const int number = static_cast<int>(p);
     const bool multiplied = std::ranges::any_of(kernel::parts_of(problem), [&](const ContractionProblem& part) {
       return number == part.left.parameter || number == part.right.parameter ||

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "graph/dtype.h"
@@ -74,6 +75,24 @@ struct ComputedOperand {
   Condition condition;
 
   bool operator==(const ComputedOperand&) const = default;
+};
+
+/// Scales of parts of the contracted dimension (scaled_contraction.h), and what reading one takes.
+struct DepthScales {
+  std::int64_t depth = 0;                                ///< of a part; the last one may be shorter
+  std::int64_t same_rows = 1, same_columns = 1;          ///< that have the same factor, from a multiple of so many on
+  std::vector<int> reads;                                ///< parameters that they are made of, ascending
+  std::int64_t bytes = 0;                                ///< of these
+  double row_instructions = 0, column_instructions = 0;  ///< of one factor, loads included
+  /// What computes them, with the parameters of the whole: of the scaled sums all of their scales, else those of the
+  /// dot's left or right operand (`sides`: left), where they are scaled.
+  std::shared_ptr<const graph::Graph> graph;
+  bool of_sums = false;
+  std::vector<bool> sides;
+  graph::DotAttributes dot;        ///< as it is in the whole
+  graph::Dims lhs_dims, rhs_dims;  ///< of its operands
+  std::size_t parts = 0;           ///< of scaled sums: which batch dimension the parts are
+  bool other_side = false;         ///< whether the problem's rows are the dot's columns
 };
 
 /// Which of an operand's joined dimensions its elements lie side by side along.

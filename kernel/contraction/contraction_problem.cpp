@@ -150,7 +150,7 @@ double ContractionProblem::products() const {
 }
 
 std::int64_t ContractionProblem::least_bytes() const {
-  if (!members.empty() || summed || computing) return kernel::least_bytes(*whole());
+  if (!members.empty() || summed || computing || scaled) return kernel::least_bytes(*whole());
   // A member's graph has the parameters of the others, too.
   const Result<Graph> own = graph::part_of(*graph, graph->results()[0]);
   return kernel::least_bytes(own ? *own : *graph);
@@ -211,6 +211,11 @@ Result<Graph> without_rows(const ContractionProblem& problem) {
 
 ContractionProblem turned(ContractionProblem problem) {
   std::swap(problem.left, problem.right);
+  if (problem.scales) {
+    problem.scales->other_side = !problem.scales->other_side;
+    std::swap(problem.scales->same_rows, problem.scales->same_columns);
+    std::swap(problem.scales->row_instructions, problem.scales->column_instructions);
+  }
   for (ComputedOperand& each : problem.computed) each.left = !each.left;
   for (ContractionTerm& term : problem.terms) std::swap(term.left, term.right);
   std::swap(problem.rows, problem.columns);
@@ -271,6 +276,7 @@ std::string to_string(const ContractionProblem& problem) {
   std::string computed;
   for (const ComputedOperand& each : problem.computed)
     computed += fmt::format(" ({} computed of {})", each.left ? "left" : "right", sources_of(problem, each));
+  if (problem.scales) computed += fmt::format(" scaled by {} of depth", problem.scales->depth);
   return fmt::format("{} {}{}×{}·{}{} → {}{}", to_string(problem.left.dtype),
                      problem.is_convolution() ? "convolution " : "", problem.batch,
                      extents_text(problem.rows, contracted, left_turned),
@@ -304,6 +310,7 @@ Hash128 contraction_hash(const ContractionProblem& problem) {
   for (const ContractionProblem& member : problem.members) hasher.hash(contraction_hash(member));
   if (!problem.members.empty()) return hasher.finish();
   for (const ContractionOperand* operand : {&problem.left, &problem.right}) hash_operand(hasher, *operand);
+  if (problem.scales) hasher.text("scaled").integer(problem.scales->other_side ? 1 : 0);
   if (!problem.terms.empty()) hasher.text("terms").integer(problem.terms.size());
   for (const ContractionTerm& term : problem.terms) {
     hasher.integer(static_cast<std::uint64_t>(term.contracted));

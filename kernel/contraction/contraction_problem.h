@@ -66,10 +66,14 @@ struct ContractionProblem {
   /// others; and what computes them, too, without these parameters. Else empty.
   std::vector<ComputedOperand> computed;
   std::shared_ptr<const graph::Graph> computing;
+  /// Of a product whose depth is scaled part by part (scaled_contraction.h): by what, and all that it is. `graph` has
+  /// the product alone, of parameters behind its others in the place of the operands, whose types these have not.
+  std::optional<DepthScales> scales;
+  std::shared_ptr<const graph::Graph> scaled;
 
   /// All that the kernel computes.
   [[nodiscard]] const std::shared_ptr<const graph::Graph>& whole() const {
-    return computing ? computing : summed ? summed : graph;
+    return scaled ? scaled : computing ? computing : summed ? summed : graph;
   }
   /// Columns of the results.
   [[nodiscard]] std::int64_t units() const { return columns / gates; }

@@ -202,6 +202,18 @@ std::string gates(const Problem& p, const Schedule& s, const DeviceSpec&) {
              : fmt::format("{} columns of a strip, no runs of {} of {} gates", columns, gate_run, p.gates);
 }
 
+std::string scales(const Problem& p, const Schedule& s, const DeviceSpec&) {
+  if (!p.scales) return "";
+  if (s.tensor_copies) return "sums that are scaled, by blocks that stay";
+  if (s.streamed != 0) return "parts that are scaled as a whole, by blocks that share turns";
+  if (p.scales->depth % s.block_depth != 0)
+    return fmt::format("tiles of {} in parts of {}", s.block_depth, p.scales->depth);
+  const std::int64_t of_block = shape_of(p, s).depth_tiles * s.block_depth;
+  return s.split == 1 || of_block % p.scales->depth == 0
+             ? ""
+             : fmt::format("a depth of {} for a block in parts of {}", of_block, p.scales->depth);
+}
+
 std::string shared_memory(const Problem& p, const Schedule& s, const DeviceSpec& d) {
   const std::int64_t bytes = shape_of(p, s).shared_bytes + arrival_shared;
   const std::int64_t together = s.blocks_per_sm * (bytes + d.shared_reserved_per_block);
@@ -211,12 +223,20 @@ std::string shared_memory(const Problem& p, const Schedule& s, const DeviceSpec&
                            d.shared_per_sm);
 }
 
+/// Hopper's mma.sync of f8 is that of f16, for which ptxas 13.0 converts all operands of a tile's unrolled steps ahead:
+/// warps of 64 × 32 took 150 registers for sm_89, 248 in tiles of 64 of depth for sm_90a, and spilled in those of 128.
+int converted_registers(const ContractionShape& shape, const Schedule& s, const DeviceSpec& d) {
+  if (s.instruction != ContractionInstruction::mma_m16n8k32_f8 || d.compute_major != 9) return 0;
+  return 2 * shape.fragments / s.fragment_stages * shape.depth_steps;
+}
+
 std::string registers(const Problem& p, const Schedule& s, const DeviceSpec& d) {
   const ContractionShape shape = shape_of(p, s);
+  const int registers = shape.registers + converted_registers(shape, s, d);
   // A scheduler of an SM has a quarter of the registers, and every fourth warp.
   const std::int64_t warps = divided_up(shape.threads / 32 * s.blocks_per_sm, 4) * 4;
   const std::int64_t most = std::min<std::int64_t>(d.max_registers_per_thread, d.registers_per_sm / (32 * warps));
-  return shape.registers <= most ? "" : fmt::format("about {} registers a thread, at most {}", shape.registers, most);
+  return registers <= most ? "" : fmt::format("about {} registers a thread, at most {}", registers, most);
 }
 
 std::string extents(const Problem& p, const Schedule& s, const DeviceSpec&) {
@@ -242,6 +262,7 @@ constexpr std::array<ContractionRule, 21> rules = {{
     {"warpgroups", "wgmma reads tiles in its own layouts, while others are read and copied", warpgroups},
     {"tensor-copies", "the copy engine knows dimensions, and boxes of them", tensor_copies},
     {"computed", "what computes an operand's elements are threads", computed},
+    {"scales", "what has a scale of its own is summed up by itself", scales},
     {"copies", "a copy is aligned and within a row, whatever row it is of", copies},
     {"stores", "so is a store", stores},
     {"split", "every block of a tile has something to add", split},
@@ -293,14 +314,14 @@ void fit_block(const Problem& p, const DeviceSpec& d, Schedule& s) {
   }
 }
 
-void fit_warps(Schedule& s) {
+void fit_warps(Schedule& s, int most_columns, int most_rows) {
   const bool cores = s.instruction == ContractionInstruction::cuda_core;
-  s.warp_rows = std::min(cores ? 32 : 64, std::max(s.block_rows / 2, 16));
+  s.warp_rows = std::min(cores ? 32 : most_rows, std::max(s.block_rows / 2, 16));
   // Where rounded values and their rests lie beside the fragments, or results have 8 bytes, fewer fit.
   const bool few = s.instruction == ContractionInstruction::mma_m16n8k8_tf32x3 ||
                    s.instruction == ContractionInstruction::mma_m16n8k16_bf16x3 ||
                    s.instruction == ContractionInstruction::mma_m16n8k4_f64;
-  const int widest = few ? 32 : 64;
+  const int widest = few ? 32 : most_columns;
   s.warp_columns = std::min(widest, std::max(s.block_columns / 2, 16));
   s.thread_rows = s.thread_columns = 0;
   if (!cores) return;
@@ -349,10 +370,15 @@ Result<Schedule> default_schedule(const Problem& problem, const DeviceSpec& devi
   const int size = std::max(graph::byte_size(problem.left.dtype), graph::byte_size(problem.right.dtype));
   const int smallest = std::min(graph::byte_size(problem.left.dtype), graph::byte_size(problem.right.dtype));
   s.block_rows = 128;
-  s.block_columns = graph::byte_size(problem.accumulator) == 8 ? 64 : 128;  // of 8 bytes fewer fit registers
+  // Beside what is converted (converted_registers) fewer fit registers, as of 8 bytes, and fewer yet beside scaled
+  // sums.
+  const bool converts = s.instruction == ContractionInstruction::mma_m16n8k32_f8 && device.compute_major == 9;
+  const bool few = graph::byte_size(problem.accumulator) == 8 || (converts && problem.scales);
+  s.block_columns = few ? 64 : 128;
   s.block_depth = std::max(64 / size, 16 / smallest);
+  while (problem.scales && problem.scales->depth % s.block_depth != 0) s.block_depth /= 2;
   fit_block(problem, device, s);
-  fit_warps(s);
+  fit_warps(s, problem.scales ? 32 : 64, converts ? 32 : 64);
   s.group = 8;
   fit_accesses(problem, s);
   s.stages = 1;

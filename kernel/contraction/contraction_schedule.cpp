@@ -55,7 +55,9 @@ const InstructionInfo& info(ContractionInstruction instruction) { return table[s
 ProductTypes types_of(const ContractionProblem& problem) {
   const bool f32 = graph::is_f32_product(*problem.graph, problem.graph->node(problem.root));
   const graph::F32Arithmetic way = f32 ? problem.graph->constraints.f32_arithmetic() : graph::F32Arithmetic::f32;
-  return {problem.left.dtype, problem.right.dtype, problem.accumulator, way};
+  // What is scaled before it is added up is summed exactly until then.
+  const DType sums = problem.scales && !graph::is_floating(problem.left.dtype) ? DType::s32 : problem.accumulator;
+  return {problem.left.dtype, problem.right.dtype, sums, way};
 }
 
 std::string to_string(const ContractionSchedule& s) {

@@ -55,6 +55,14 @@ std::int64_t row_bytes(const ContractionProblem& problem, const ContractionSched
   return std::ssize(problem.row_reductions) * s.block_rows * (across + shares + 1) * 4 + barriers;
 }
 
+bool has_one_row_factor(const ContractionProblem& problem, const ContractionSchedule& s) {
+  return problem.scales->same_rows % s.block_rows == 0;
+}
+
+bool has_one_column_factor(const ContractionProblem& problem, const ContractionSchedule& s) {
+  return problem.scales->same_columns % s.warp_columns == 0;
+}
+
 ContractionShape shape_of(const ContractionProblem& problem, const ContractionSchedule& s) {
   ContractionShape shape;
   const InstructionInfo& instruction = info(s.instruction);
@@ -110,7 +118,13 @@ ContractionShape shape_of(const ContractionProblem& problem, const ContractionSc
     const std::int64_t runs = divided_up(divided_up(elements, run), shape.threads);
     shape.held += static_cast<int>(runs) * held_registers(computed, run);
   }
-  shape.registers = shape.held + shape.accumulators + shape.fragments +
+  if (problem.scales) {
+    const bool cores = s.instruction == cuda_core;
+    shape.row_factors = has_one_row_factor(problem, s) ? 1 : cores ? s.thread_rows : s.warp_rows / 8;
+    shape.column_factors = has_one_column_factor(problem, s) ? 1 : cores ? s.thread_columns : s.warp_columns / 4;
+  }
+  const int scaled = problem.scales ? shape.accumulators + shape.row_factors + shape.column_factors : 0;
+  shape.registers = shape.held + scaled + shape.accumulators + shape.fragments +
                     (s.instruction == cuda_core ? other_registers_of_cores : other_registers);
   return shape;
 }

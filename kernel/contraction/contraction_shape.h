@@ -35,6 +35,7 @@ struct ContractionShape {
   std::int64_t arrivals = 0;                     ///< tiles that come in parts, or may: each has a counter
   int accumulators = 0;                          ///< 4-byte registers of a thread's results
   int fragments = 0;                             ///< 4-byte registers of its operands, all fragment stages
+  int row_factors = 0, column_factors = 0;       ///< of a part's scales, that a thread has (scaled_contraction.h)
   int held = 0;                                  ///< of a tile that is computed, on its way to shared memory
   int registers = 0;                             ///< estimate of all that a thread has
 };
@@ -49,6 +50,9 @@ std::vector<std::int64_t> first_tiles(const ContractionProblem& problem, const C
 /// (where there are several), and in all. Where blocks stay, one of a cluster may be a tile ahead: what blocks leave
 /// for one another is there twice, with a barrier for each level.
 std::int64_t row_bytes(const ContractionProblem& problem, const ContractionSchedule& schedule);
+/// Of a product whose depth is scaled part by part: whether all rows, or columns, of a warp have one factor.
+bool has_one_row_factor(const ContractionProblem& problem, const ContractionSchedule& schedule);
+bool has_one_column_factor(const ContractionProblem& problem, const ContractionSchedule& schedule);
 ContractionShape shape_of(const ContractionProblem& problem, const ContractionSchedule& schedule);
 
 }  // namespace stitch::kernel

@@ -328,4 +328,11 @@ Result<ContractionSides> sides_of(const Graph& graph, NodeId root) {
   return ConvolutionReader(graph, root).read();
 }
 
+bool is_in_own_order(const Graph& graph, NodeId root, const ContractionSides& sides) {
+  const auto& a = graph.node(root).as<graph::DotAttributes>();
+  const auto left = operand_of_dot(graph, root, 0, a.lhs_batch, a.lhs_contracting);
+  const auto right = operand_of_dot(graph, root, 1, a.rhs_batch, a.rhs_contracting);
+  return left && right && *left == sides.left && *right == sides.right;
+}
+
 }  // namespace stitch::kernel

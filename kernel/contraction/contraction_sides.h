@@ -37,4 +37,7 @@ std::vector<graph::NodeId> contraction_roots(const graph::Graph& graph);
 /// lies so that strides along its dimensions cannot say it, or whose index does not fit 32 bits), with the node.
 Result<ContractionSides> sides_of(const graph::Graph& graph, graph::NodeId root);
 
+/// Whether what a dot contracts is joined there in the dot's own order, which is another one where operands gain by it.
+bool is_in_own_order(const graph::Graph& graph, graph::NodeId root, const ContractionSides& sides);
+
 }  // namespace stitch::kernel

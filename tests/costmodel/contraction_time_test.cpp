@@ -8,7 +8,8 @@
 #include "graph/builder.h"
 #include "kernel/contraction/contraction_rules.h"
 #include "kernel/contraction/merged_contraction.h"
-#include "tests/kernel/example_graphs.h"
+#include "kernel/contraction/scaled_contraction.h"
+#include "tests/kernel/scaled_graphs.h"
 
 namespace stitch::costmodel::test {
 namespace {
@@ -271,6 +272,29 @@ TEST(ConvolutionTimes, ALibraryLeavesOutHoles) {
   EXPECT_LT(library_us(convolution(56, 3, 1, 2), device), dense) << "as many positions, a quarter of the products";
   EXPECT_LT(library_us(convolution(56, 1, 0, 2), device), library_us(convolution(111, 1, 0), device))
       << "also where a window has one position";
+}
+
+/// Sums that are scaled take issue slots at each part's end, fewer where parts are longer, and their scales are read.
+TEST(ContractionTime, ScalesOfPartsTakeInstructions) {
+  const auto scaled = [](std::int64_t part) {
+    return *kernel::derive_scaled(
+        kernel::test::graph_of({"", 1, 4096, 4096, 4096, DType::s8, DType::s8, false, part, 128}));
+  };
+  const ContractionProblem by_128 = scaled(128), by_512 = scaled(512);
+  ContractionProblem plain = by_128;
+  plain.scales.reset();
+  ContractionSchedule s = usual(by_128);
+  s.instruction = kernel::ContractionInstruction::mma_m16n8k32;
+  s.block_depth = 64;
+  s.warp_columns = 32;
+  kernel::fit_accesses(by_128, s);
+  const ContractionTime none = contraction_time(plain, s, a100()), few = contraction_time(by_512, s, a100()),
+                        many = contraction_time(by_128, s, a100());
+  EXPECT_LT(none.issue, few.issue);
+  EXPECT_LT(few.issue, many.issue);
+  EXPECT_LT(none.total, many.total);
+  EXPECT_NEAR((many.issue - none.issue) / (few.issue - none.issue), 4, 0.01);
+  EXPECT_NEAR(many.dram_bytes - none.dram_bytes, static_cast<double>(by_128.scales->bytes), 1);
 }
 
 }  // namespace

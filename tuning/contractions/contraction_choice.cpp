@@ -7,6 +7,7 @@
 #include "kernel/contraction/computed_operand.h"
 #include "kernel/contraction/gated_contraction.h"
 #include "kernel/contraction/merged_contraction.h"
+#include "kernel/contraction/scaled_contraction.h"
 #include "kernel/contraction/summed_contraction.h"
 
 namespace stitch::tuning {
@@ -31,9 +32,23 @@ Result<kernel::ContractionProblem> loaded_product(const graph::Graph& fragment) 
   return problem;
 }
 
+/// Of narrow operands in memory, whose depth is scaled part by part.
+Result<kernel::ContractionProblem> scaled_product(const graph::Graph& fragment) {
+  STITCH_ASSIGN(kernel::ContractionProblem problem, kernel::derive_scaled(fragment));
+  STITCH_ASSIGN(const auto epilogues, codegen::print_epilogues(problem, "Epilogue"));
+  return problem;
+}
+
 }  // namespace
 
 Result<kernel::ContractionProblem> product_of(const graph::Graph& fragment) {
+  auto found = loaded_product(fragment);
+  if (found) return found;
+  if (auto scaled = scaled_product(fragment)) return scaled;
+  return dequantised_product(fragment);
+}
+
+Result<kernel::ContractionProblem> dequantised_product(const graph::Graph& fragment) {
   auto found = loaded_product(fragment);
   if (found || kernel::computed_operands(fragment).empty()) return found;
   return kernel::derive_computed(fragment, loaded_product);

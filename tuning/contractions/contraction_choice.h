@@ -17,9 +17,11 @@ struct ContractionChoice {
 };
 
 /// The fragment as a product with its epilogue (and what that combines of rows), or as several of one operand, of
-/// operands in memory or such as are computed while they are loaded, for which a kernel can be generated. Errors:
-/// unsupported (it is none).
+/// operands in memory, of such whose depth is scaled part by part, or such as are computed while they are loaded, for
+/// which a kernel can be generated. Errors: unsupported (it is none).
 Result<kernel::ContractionProblem> product_of(const graph::Graph& fragment);
+/// The same where scaled operands are computed while they are loaded.
+Result<kernel::ContractionProblem> dequantised_product(const graph::Graph& fragment);
 
 /// The schedules that a fragment under these constraints may have, of which `count` are wanted.
 search::ContractionSpaceOptions space_under(const graph::Constraints& constraints, std::size_t count);

@@ -67,6 +67,12 @@ Result<LibraryPrice> library_price(const ContractionProblem& problem, const Devi
     return price;
   }
   const Pricing pricing(device, constants);
+  if (problem.scales) {
+    // Of scaled operands the library multiplies what another kernel makes of them, of parts each by itself.
+    if (problem.scales->of_sums) return pricing.of(problem, *problem.scaled);
+    STITCH_ASSIGN(const ContractionProblem dequantised, kernel::derive_computed(*problem.scaled));
+    return library_price(dequantised, device, constants);
+  }
   if (problem.other_right) {
     LibraryPrice both;
     for (const graph::NodeId root : {problem.root, problem.other_root}) {

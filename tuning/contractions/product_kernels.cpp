@@ -83,7 +83,15 @@ Result<ProductKernels> product_kernels(const graph::Graph& fragment, const Devic
   if (auto attention = attention_of(fragment)) return attention_kernels(*std::move(attention), device, space);
   if (auto chain = chain_of(fragment)) return chain_kernels(*std::move(chain), device, space);
   STITCH_ASSIGN(kernel::ContractionProblem product, product_of(fragment));
-  return contraction_kernels(std::move(product), device, space);
+  const bool is_scaled = product.scales.has_value();
+  auto kernels = contraction_kernels(std::move(product), device, space);
+  if (!is_scaled) return kernels;
+  // Not every device has tensor cores for what is scaled; for what it is made into where it is loaded most have.
+  auto dequantised = dequantised_product(fragment);
+  if (!dequantised) return kernels;
+  auto others = contraction_kernels(*std::move(dequantised), device, space);
+  const bool is_faster = others && (!kernels || others->best.front().predicted_us < kernels->best.front().predicted_us);
+  return is_faster ? std::move(others) : std::move(kernels);
 }
 
 }  // namespace stitch::tuning

@@ -6,6 +6,7 @@
 #include "costmodel/contraction/product_rates.h"
 #include "graph/calls/matmul_calls.h"
 #include "graph/subgraph.h"
+#include "kernel/contraction/contraction_sides.h"
 #include "kernel/contraction/row_reductions.h"
 #include "kernel/contraction/summed_contraction.h"
 #include "search/partition/loop_choice.h"
@@ -82,10 +83,26 @@ Result<double> us_behind_operands(const kernel::ContractionProblem& problem, Pro
          (apart && price.is_ours ? device.dependent_saving_us() : 0);
 }
 
+/// What a product would take whose depth is scaled part by part, if other kernels scaled its operands, or the sums of
+/// its parts, µs.
+Result<double> us_unscaled(const kernel::ContractionProblem& problem, ProductsBy by, bool apart,
+                           const DeviceSpec& device) {
+  if (!problem.scales->of_sums) {
+    STITCH_ASSIGN(const kernel::ContractionProblem dequantised, dequantised_product(*problem.scaled));
+    return us_behind_operands(dequantised, by, apart, device);
+  }
+  const std::vector<graph::NodeId> roots = kernel::contraction_roots(*problem.scaled);
+  STITCH_ASSIGN(const graph::Graph parts, graph::part_of(*problem.scaled, {roots.at(0), 0}));
+  STITCH_ASSIGN(const OwnPrice price, own_price(parts, by, device));
+  return price.us + costmodel::rows_apart_us(problem, parts, device) -
+         (price.is_ours ? device.dependent_saving_us() : 0);
+}
+
 /// What several products that are one kernel would take one by one, each by whichever computes it then, µs. All but the
 /// first of ours stand behind a kernel.
 Result<double> us_apart(const kernel::ContractionProblem& problem, ProductsBy by, bool rest_apart,
                         const DeviceSpec& device) {
+  if (problem.scales) return us_unscaled(problem, by, rest_apart, device);
   if (!problem.computed.empty()) return us_behind_operands(problem, by, rest_apart, device);
   if (!problem.terms.empty()) return us_of_terms(problem, by, device);
   if (problem.has_rows()) return us_before_rows(problem, by, device);
@@ -156,7 +173,7 @@ bool Tuner::computes_product(const graph::Graph& call, std::optional<ProductsBy>
   if (!kernels || !is_taken(*kernels, call, by, rest_apart)) return false;
   const auto problem = product_of(call);
   const auto joins = [](const kernel::ContractionProblem& p) {
-    return !p.members.empty() || !p.terms.empty() || p.has_rows() || !p.computed.empty();
+    return !p.members.empty() || !p.terms.empty() || p.has_rows() || !p.computed.empty() || p.scales;
   };
   if (!problem || !joins(*problem)) return true;  // one call, or an attention
   const auto apart = us_apart(*problem, by, rest_apart, context_->device);
