@@ -48,6 +48,7 @@ Result<DeviceSpec> spec_of(const std::string& name) {
   if (name.find("RTX 3090") != std::string::npos) return *find_device("rtx3090");
   if (name.find("A100") != std::string::npos) return *find_device("a100");
   if (name.find("RTX A6000") != std::string::npos) return varied("rtx3090", 84, 1800, 768);
+  if (name.find("RTX A4000") != std::string::npos) return varied("rtx3090", 48, 1560, 448);
   if (name.find("RTX 2080 Ti") != std::string::npos) return varied("t4", 68, 1545, 616);
   return make_error(ErrorKind::unsupported, "the pipeline model has no figures of '{}'", name);
 }
