@@ -1,6 +1,7 @@
 #include "lab/spaces/pipeline_model.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 
@@ -10,9 +11,16 @@ namespace stitch::lab {
 namespace {
 
 constexpr std::int64_t warp = 32, wavefront = 128;
-constexpr double schedulers = 4;  ///< warp instructions that an SM issues in a clock
+constexpr double schedulers = 4;            ///< warp instructions that an SM issues in a clock
+constexpr double multiply_add_latency = 4;  ///< clocks; arXiv 2402.13499, table V (Volta to Hopper)
 
 std::int64_t parts(std::int64_t all, std::int64_t size) { return (all + size - 1) / size; }
+
+/// Threads whose 32-bit loads an SM begins in a clock: the load/store units in the figures of an SM of NVIDIA's white
+/// papers of GA100 (8 in each of four parts) and of TU102 and GA102 (4).
+double load_store_lanes(const DeviceSpec& device) {
+  return device.compute_major == 8 && device.compute_minor == 0 ? 32 : 16;
+}
 
 using Configuration = std::map<std::string, std::int64_t, std::less<>>;
 
@@ -40,6 +48,7 @@ Result<DeviceSpec> spec_of(const std::string& name) {
   if (name.find("RTX 3090") != std::string::npos) return *find_device("rtx3090");
   if (name.find("A100") != std::string::npos) return *find_device("a100");
   if (name.find("RTX A6000") != std::string::npos) return varied("rtx3090", 84, 1800, 768);
+  if (name.find("RTX A4000") != std::string::npos) return varied("rtx3090", 48, 1560, 448);
   if (name.find("RTX 2080 Ti") != std::string::npos) return varied("t4", 68, 1545, 616);
   return make_error(ErrorKind::unsupported, "the pipeline model has no figures of '{}'", name);
 }
@@ -111,33 +120,69 @@ BlockCost gemm_block(const Configuration& c, const DeviceSpec& device) {
   return block;
 }
 
+/// Wavefronts of a warp's read of shared memory in rows of `pitch` words by threads of a block `across` wide: as many
+/// as words that differ lie in one of the 32 banks, in the mean over the warps of `threads`.
+double wavefronts_of_rows(std::int64_t threads, std::int64_t across, std::int64_t pitch) {
+  double sum = 0;
+  for (std::int64_t first = 0; first < threads; first += warp) {
+    std::array<std::int64_t, warp> words{};
+    for (std::int64_t thread = first; thread < std::min(first + warp, threads); ++thread) {
+      ++words[(thread / across * pitch + thread % across) % warp];
+    }
+    sum += static_cast<double>(*std::ranges::max_element(words));
+  }
+  return sum / static_cast<double>(parts(threads, warp));
+}
+
 /// Kernel Tuner's convolution of 4096 × 4096 by a constant window in f32: a block of threads has a tile of results for
-/// each of them; with use_shmem its input goes through shared memory at once.
+/// each of them; with use_shmem its input goes through shared memory at once. A thread's results lie a block apart, and
+/// the loops over window and tile are unrolled: a row of the input that several of a thread's results need is read
+/// once, where the compiler sees that it is the same (not behind a guard against the image's edge, which the reads have
+/// in place of the copies where there is no shared memory and the tiles do not divide the image). nvcc 13.0 for sm_80
+/// orders the sums by rows then, in 32 registers; reads by read_only (__ldg) it leaves in the order of the source, so
+/// that what is needed again stays in registers, and gives each an address of its own, of four instructions.
 BlockCost convolution_block(const Configuration& c, const DeviceSpec& device) {
   constexpr std::int64_t extent = 4096, size = 4;
   const auto at = [&](const char* name) { return c.find(name)->second; };
   const std::int64_t results = at("tile_size_x") * at("tile_size_y");
-  const std::int64_t taps = at("filter_width") * at("filter_height");
+  const std::int64_t columns = at("filter_width"), rows = at("filter_height");
   const std::int64_t across = at("block_size_x") * at("tile_size_x"), down = at("block_size_y") * at("tile_size_y");
-  const bool shared = at("use_shmem") != 0, padded = shared && at("use_padding") != 0 && at("block_size_x") % warp != 0;
-  const std::int64_t width = across + at("filter_width") - 1, height = down + at("filter_height") - 1;
-  const std::int64_t pitch = width + (padded ? 1 : 0);
+  const bool shared = at("use_shmem") != 0, guarded = extent % across != 0 || extent % down != 0;
+  const std::int64_t width = across + columns - 1, height = down + rows - 1;
+  // Padding brings a row of threads to the banks behind those of the row above it.
+  const bool padded = shared && at("use_padding") != 0 && at("block_size_x") % warp != 0;
+  const std::int64_t behind = (width - at("block_size_x")) % warp;
+  const std::int64_t pitch = width + (padded && behind != 0 ? warp - behind : 0);
   BlockCost block;
   block.threads = at("block_size_x") * at("block_size_y");
   block.blocks = parts(extent, across) * parts(extent, down);
   block.registers = 24 + 2 * results;
   block.shared_bytes = shared ? size * pitch * height : 0;
   const auto warps = static_cast<double>(parts(block.threads, warp));
-  // A warp over two rows of threads reads two rows of the input: halves of the banks, where these lie so.
-  const bool whole = at("block_size_x") >= warp || padded || pitch % warp == warp / 2;
-  const double products = warps * static_cast<double>(taps * results);
-  const double loads = products * (whole ? 1 : 2);
+  const bool reused = shared || !guarded, cached = !shared && at("read_only") != 0;
+  const std::int64_t more = at("tile_size_y") - 1, apart = at("block_size_y");
+  const std::int64_t read_rows = reused ? rows + more * std::min(rows, apart) : rows + more * rows;
+  const std::int64_t kept =
+      reused && cached ? more * std::clamp<std::int64_t>(rows - apart, 0, apart) * columns * at("tile_size_x") : 0;
+  block.registers += kept;
+  const double reads = warps * static_cast<double>(columns * at("tile_size_x") * read_rows);
+  const double products = warps * static_cast<double>(columns * rows * results);
   const double copies =
-      shared ? 4 * warps * static_cast<double>(parts(width, at("block_size_x")) * parts(height, at("block_size_y")))
-             : 0;
-  const double issued = 2 * products + warps * static_cast<double>(taps) + copies;
-  block.use = std::max({products * warp / device.fp32_lanes_per_sm, loads, issued / schedulers});
-  block.load = shared ? device.dram_latency * static_cast<double>(parts(width * height, 4 * block.threads)) : 0;
+      shared ? warps * static_cast<double>(parts(width, at("block_size_x")) * parts(height, at("block_size_y"))) : 0;
+  const double clocks = static_cast<double>(warp) / load_store_lanes(device);
+  const double of_a_read =
+      std::max(clocks, wavefronts_of_rows(block.threads, at("block_size_x"), shared ? pitch : extent + columns - 1));
+  // Beyond the registers what is read is stored and read once more.
+  const double accesses = reads * (block.registers > device.max_registers_per_thread ? 3 : 1);
+  const double issued = products + reads * ((reused ? 1 : 2) + (cached ? 4 : 0)) + 4 * copies;
+  block.use = std::max(
+      {products * warp / device.fp32_lanes_per_sm, accesses * of_a_read + 2 * clocks * copies, issued / schedulers});
+  // A thread's loads on the way to shared memory are under way eight at a time; its sums are as many chains of
+  // multiply-adds.
+  const std::int64_t turns =
+      shared ? parts(parts(width, at("block_size_x")) * parts(height, at("block_size_y")), 8) : 1;
+  block.load = device.dram_latency * static_cast<double>(turns) +
+               multiply_add_latency * static_cast<double>(columns * rows * std::max<std::int64_t>(1, results / 4));
   block.load_bytes = static_cast<double>(size * width * height);
   block.end = warps * static_cast<double>(results);
   return block;
@@ -152,7 +197,7 @@ const std::vector<KnownKernel>& known_kernels() {
   static const std::vector<KnownKernel> known = {
       {{"MWG", "NWG", "KWG", "MDIMC", "NDIMC", "VWM", "VWN", "SA", "SB"}, gemm_block},
       {{"block_size_x", "block_size_y", "tile_size_x", "tile_size_y", "use_padding", "use_shmem", "filter_width",
-        "filter_height"},
+        "filter_height", "read_only"},
        convolution_block}};
   return known;
 }
