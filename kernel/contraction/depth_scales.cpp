@@ -19,7 +19,7 @@ using graph::Value;
 enum Axis : int { batch_axis, row_axis, column_axis, depth_axis };
 
 template <class... Arguments>
-Error unscalable(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
+Error no_scales(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
   return make_error(ErrorKind::unsupported, format, std::forward<Arguments>(arguments)...);
 }
 
@@ -115,7 +115,7 @@ class ScaleReader {
     if (is_one(item)) return {};
     const AxisSet axes = item.axes;
     if (axes.contains(row_axis) && axes.contains(column_axis))
-      return unscalable("a scale of row and column together (item {})", id);
+      return no_scales("a scale of row and column together (item {})", id);
     (axes.contains(row_axis) ? made_.of_row : made_.of_column).push_back(id);
     return {};
   }
@@ -169,7 +169,7 @@ Status check_element_wise(const ScalarProgram& program, const std::vector<bool>&
                       item.kind == Item::Kind::in_range || item.kind == Item::Kind::compute ||
                       (loads && item.buffer.kind == Buffer::Kind::input && item.guard < 0);
     if (!fits || item.dtype == graph::DType::f64)
-      return unscalable("a scale that is more than element-wise (item {})", id);
+      return no_scales("a scale that is more than element-wise (item {})", id);
   }
   return {};
 }
@@ -189,11 +189,11 @@ Status describe_scales(ContractionProblem& problem) {
   STITCH_TRY(check_element_wise(program, of_column));
   DepthScales& scales = *problem.scales;
   if (!depends_on(program, made.of_row, depth_axis) && !depends_on(program, made.of_column, depth_axis))
-    return unscalable("scales that are the same along the whole depth");
+    return no_scales("scales that are the same along the whole depth");
   std::vector<bool> both = of_row;
   for (std::size_t id = 0; id < both.size(); ++id) both[id] = both[id] || of_column[id];
   scales.depth = longest_run(program, both, depth_axis, least_scaled_depth, longest);
-  if (scales.depth < least_scaled_depth) return unscalable("scales of less than {} of depth", least_scaled_depth);
+  if (scales.depth < least_scaled_depth) return no_scales("scales of less than {} of depth", least_scaled_depth);
   constexpr std::int64_t smallest_tile = 16;
   scales.same_rows = longest_run(program, of_row, row_axis, smallest_tile, longest);
   scales.same_columns = longest_run(program, of_column, column_axis, smallest_tile, longest);
