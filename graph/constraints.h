@@ -34,8 +34,8 @@ struct Constraints {
   /// (Ootomo and Yokota 2022, arXiv 2203.03341; without its way of adding). Infinities may become NaN.
   bool tf32x3 = false;
   /// The same of bf16 values, which tensor cores multiply twice as fast: about 16 bits of each operand count (Henry,
-  /// Tang and Heinecke 2019, arXiv 1904.06376 §3), so that errors are some thirty times those of TF32's three, and a
-  /// thirtieth of one product of TF32. Exponents are f32's. Infinities may become NaN.
+  /// Tang and Heinecke 2019, arXiv 1904.06376 §3), so that errors are some twenty times those of TF32's three, and a
+  /// sixtieth of one product of TF32. Exponents are f32's. Infinities may become NaN.
   bool bf16x3 = false;
   /// Every operator's result is rounded to its type, as where operators run one at a time: nothing is kept wider,
   /// contracted, reassociated, or computed by a faster approximation than CUDA's own function. Reductions keep their

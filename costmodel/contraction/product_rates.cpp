@@ -31,7 +31,7 @@ double single_rate(graph::F32Arithmetic arithmetic, const DeviceSpec& device) {
     case graph::F32Arithmetic::f32: return 0;
     case graph::F32Arithmetic::tf32: return device.tensor.f16 * tf32_share;
     case graph::F32Arithmetic::tf32x3: return device.tensor.f16 * tf32_share / 3;
-    case graph::F32Arithmetic::bf16x3: return device.tensor.f16 / 3.0;
+    case graph::F32Arithmetic::bf16x3: return static_cast<double>(device.tensor.f16) / 3;
   }
   return 0;
 }

@@ -15,9 +15,6 @@ using enum ContractionInstruction;
 /// of its runs, and what it loaded before it is widened.
 constexpr int other_registers = 40, other_registers_of_cores = 72;
 
-/// Of 16 × 16 of f32, which become bf16.
-constexpr int registers_being_split = 8;
-
 /// Along the contracted dimension, what a lane of cuda_core multiplies before it loads again: a row of the contracted
 /// dimension is loaded 16 bytes at a time where an operand lies that way.
 int core_depth(const ContractionProblem& problem) {
@@ -99,11 +96,12 @@ ContractionShape shape_of(const ContractionProblem& problem, const ContractionSc
     shape.fragments = (s.thread_rows + s.thread_columns) * lane_depth * (accumulator / 4);
   } else if (!is_warpgroup(s.instruction)) {
     shape.fragments = (s.warp_rows * left_size + s.warp_columns * right_size) * lane_depth / 128;
-    // Beside what was loaded, rounded values and what they lost; of bf16 two share the register of one that was loaded,
-    // so that there is no more than what is being split.
+    // Beside what was loaded, rounded values and what they lost; of bf16 two share the register of one that was loaded.
+    // What is being split lies there as well: of half a step, as far as ptxas of CUDA 13.0 loads ahead (warps of 64 ×
+    // 64 spill on every architecture).
     const int rounded = s.instruction == mma_m16n8k8_tf32 ? 1 : s.instruction == mma_m16n8k8_tf32x3 ? 2 : 0;
     shape.fragments += rounded * shape.fragments / s.fragment_stages;
-    if (s.instruction == mma_m16n8k16_bf16x3) shape.fragments += registers_being_split;
+    if (s.instruction == mma_m16n8k16_bf16x3) shape.fragments += shape.fragments / s.fragment_stages / 2;
   }
   for (const ComputedOperand& computed : problem.computed) {
     const ContractionOperand& operand = computed.left ? problem.left : problem.right;

@@ -37,7 +37,7 @@ INSTANTIATE_TEST_SUITE_P(
         MergedMatmuls{"f32_turned", 2, 33, 65, f32, turned, {{17, turned}, {40, turned, f32, "gelu"}}},
         MergedMatmuls{"tf32", 1, 64, 64, f32, plain, {{64}, {32, plain, f32, "bias"}}, false, {.tf32 = true}},
         MergedMatmuls{"tf32x3", 1, 40, 72, f32, plain, {{64, turned}, {24, turned}}, false, {.tf32x3 = true}},
-        MergedMatmuls{"bf16x3", 1, 40, 72, f32, turned, {{64, turned}, {23}}, false, {.bf16x3 = true}},
+        MergedMatmuls{"bf16x3", 1, 40, 72, f32, turned, {{64, turned}, {23, turned}}, false, {.bf16x3 = true}},
         MergedMatmuls{"f64", 1, 32, 20, DType::f64, plain, {{24, plain, DType::f64}, {40, plain, DType::f64}}},
         MergedMatmuls{
             "s8", 1, 64, 96, DType::s8, plain, {{32, turned, DType::s32}, {48, turned, DType::s32, "turned"}}},

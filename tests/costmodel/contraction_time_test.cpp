@@ -176,7 +176,7 @@ TEST(ContractionTime, SplittingOperandsIsIssued) {
   const double least = steps * (48 * split_work(s.instruction).instructions + 48);
   const double us = least / 4 / a100().sm_count / a100().clock_hz * 1e6;
   EXPECT_GT(time.issue, us);
-  EXPECT_LT(time.issue, 1.5 * us);
+  EXPECT_LT(time.issue, 1.7 * us) << "copies and what a turn begins with";
   EXPECT_GT(time.total, problem.products() * 3 / (1024.0 * a100().sm_count * a100().clock_hz) * 1e6);
   EXPECT_GT(library_us(problem, a100()), time.total) << "no library multiplies so: its product is one of f32";
 }
