@@ -187,10 +187,10 @@ constexpr auto origin_rows() {
       Row{"contraction/contraction_time.cpp", "long_code", fitted, own},
       Row{"contraction/contraction_time.cpp", "row_instructions", guess, ""},
       Row{"contraction/contraction_time.cpp", "row_alone_instructions", counted, "SASS of CUDA 13.0"},
+      Row{"contraction/contraction_time.cpp", "scaled_instructions", counted, "SASS of CUDA 13.0"},
+      Row{"contraction/contraction_time.cpp", "factor_instructions", guess, ""},
       Row{"contraction/contraction_time.cpp", "unit_share", rule, "from here on a loop is said to be bound by a unit"},
 
-      Row{"contraction/contraction_time.cpp", "scaled_instructions", rule, "multiply, multiply-add, clear"},
-      Row{"contraction/contraction_time.cpp", "factor_instructions", guess, ""},
       Row{"contraction/product_rates.cpp", "fma_share", guess, ""},
       Row{"contraction/product_rates.cpp", "order", guess, "two equal limits take a tenth more than one"},
       Row{"contraction/product_rates.cpp", "row_share", rule, "16 bytes of 16-bit results"},

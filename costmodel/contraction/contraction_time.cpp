@@ -45,9 +45,10 @@ constexpr double row_instructions = 3;
 /// cross entropy are 13 for a result in SASS of CUDA 13.0.
 constexpr double row_alone_instructions = 1.5;
 /// Where a part of the depth ends, a warp's instructions for each result of a lane: a multiplication by one factor, a
-/// multiply-add with the other, and the sum cleared; of integers a conversion besides. And for each factor, beside what
-/// it is made of: a place within the edges, and a wait for what was asked for; guess.
-constexpr double scaled_instructions = 3, factor_instructions = 4;
+/// multiply-add with the other, and half of one that clears two sums; of integers a conversion besides. So SASS of CUDA
+/// 13.0 has it. And for each factor, beside what it is made of: a place within the edges, and a wait for what was asked
+/// for; guess.
+constexpr double scaled_instructions = 2.5, factor_instructions = 4;
 /// A loop is bound by the unit that is busy for so much of it.
 constexpr double unit_share = 0.75;
 

@@ -96,10 +96,13 @@ TEST(ScaledKernelEmulated, PipelinesAndSplitsAreRight) {
     for (const auto& [stages, fragments, splits] : {std::tuple{1, 1, 1}, {1, 1, 2}, {2, 1, 1}, {3, 1, 4}, {4, 1, 8}}) {
       expect_scaled_right(problem, pipelined(problem, stages, fragments, splits));
     }
-    for (const int depth : {64, 128}) {
-      ContractionSchedule schedule = pipelined(problem, 2, 2, 2);
+    // Several steps a turn: of f8 in tiles of 128 fewer are in registers at once.
+    for (const auto& [dtype, depth, fragments] : {std::tuple{f8, 64, 2}, {f8, 128, 1}, {s8, 64, 1}, {s8, 128, 2}}) {
+      const ContractionProblem deep = problem_of({"", 1, 96, 64, 1024, dtype, dtype, by_parts});
+      ContractionSchedule schedule = pipelined(deep, 2, 1, 2);
       schedule.block_depth = depth;
-      expect_scaled_right(problem, schedule);
+      schedule.fragment_stages = fragments;
+      expect_scaled_right(deep, schedule);
     }
   }
 }

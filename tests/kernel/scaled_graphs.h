@@ -54,9 +54,9 @@ inline Value product_by_parts(Builder& b, const ScaledMatmul& m, Value x, Value 
   Value of_columns = b.broadcast(sw, {m.batch, blocks, m.column_block, parts}, {0, 1, 3});
   of_columns = b.reshape(of_columns, {m.batch, blocks * m.column_block, parts});
   of_columns = b.slice(of_columns, {0, 0, 0}, {m.batch, m.columns, parts});
-  const Value of_rows = b.broadcast(sx, dims, {0, 2, 1});
+  const Value of_rows = b.broadcast(b.transpose(sx, {0, 2, 1}), dims, {0, 1, 2});
   const Value scaled = b.binary(Op::multiply, b.binary(Op::multiply, b.convert(dots, DType::f32), of_rows),
-                                b.broadcast(of_columns, dims, {0, 3, 1}));
+                                b.broadcast(b.transpose(of_columns, {0, 2, 1}), dims, {0, 1, 3}));
   return b.convert(b.reduce(ReduceKind::sum, scaled, {1}), m.result);
 }
 

@@ -35,7 +35,7 @@ Result<kernel::ContractionProblem> loaded_product(const graph::Graph& fragment) 
 /// Of narrow operands in memory, whose depth is scaled part by part.
 Result<kernel::ContractionProblem> scaled_product(const graph::Graph& fragment) {
   STITCH_ASSIGN(kernel::ContractionProblem problem, kernel::derive_scaled(fragment));
-  STITCH_ASSIGN(const auto epilogues, codegen::print_epilogues(problem, "Epilogue"));
+  if (const auto epilogue = codegen::print_epilogues(problem, "Epilogue"); !epilogue) return epilogue.error();
   return problem;
 }
 
