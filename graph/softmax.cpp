@@ -1,5 +1,6 @@
 #include "graph/softmax.h"
 
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -46,18 +47,40 @@ std::optional<ExpSum> base_of(const Graph& graph, Value value) {
   return same ? std::optional(found) : std::nullopt;
 }
 
-/// What the elements of a row are divided by: the operand of a division, or of a multiplication by its reciprocal.
-std::optional<std::pair<Value, Value>> quotient_of(const Graph& graph, Value value) {
-  const Node& node = graph.node(value.node);
-  if (node.op == Op::divide) return std::pair(node.operands[0], node.operands[1]);
+struct Quotient {
+  Value dividend, divisor;
+  double scale = 1;
+};
+
+/// A factor of rows that is a number divided by something, times numbers.
+std::optional<Quotient> reciprocal_of(const Graph& graph, Value factor) {  // NOLINT(misc-no-recursion): of few factors
+  const Node& node = graph.node(factor.node);
+  if (node.op == Op::broadcast || node.op == Op::reshape) return reciprocal_of(graph, node.operands[0]);
+  if (node.op == Op::divide) {
+    const auto number = fill_number(graph, node.operands[0]);
+    return number ? std::optional(Quotient{{}, node.operands[1], *number}) : std::nullopt;
+  }
   if (node.op != Op::multiply) return std::nullopt;
   for (const int side : {0, 1}) {
-    Value factor = node.operands[side];
-    const Node& repeated = graph.node(factor.node);
-    if (repeated.op == Op::broadcast) factor = repeated.operands[0];
-    const Node& reciprocal = graph.node(factor.node);
-    if (reciprocal.op == Op::divide && fill_number(graph, reciprocal.operands[0]) == 1.0)
-      return std::pair(node.operands[1 - side], reciprocal.operands[1]);
+    const auto number = fill_number(graph, node.operands[side]);
+    auto found = number ? reciprocal_of(graph, node.operands[1 - side]) : std::nullopt;
+    if (!found) continue;
+    found->scale *= *number;
+    return found;
+  }
+  return std::nullopt;
+}
+
+/// What the elements of a row are divided by: the operand of a division, or of a multiplication by its reciprocal.
+std::optional<Quotient> quotient_of(const Graph& graph, Value value) {
+  const Node& node = graph.node(value.node);
+  if (node.op == Op::divide) return Quotient{node.operands[0], node.operands[1]};
+  if (node.op != Op::multiply) return std::nullopt;
+  for (const int side : {0, 1}) {
+    auto found = reciprocal_of(graph, node.operands[side]);
+    if (!found) continue;
+    found->dividend = node.operands[1 - side];
+    return found;
   }
   return std::nullopt;
 }
@@ -91,7 +114,7 @@ std::optional<ExpSum> match_exp_sum(const Graph& graph, NodeId sum) {
 std::optional<Softmax> match_softmax(const Graph& graph, Value value) {
   const auto quotient = quotient_of(graph, value);
   if (!quotient) return std::nullopt;
-  Value sum = quotient->second;
+  Value sum = quotient->divisor;
   if (graph.node(sum.node).op == Op::broadcast) sum = graph.node(sum.node).operands[0];
   std::optional<Value> empty;
   if (const Node& node = graph.node(sum.node); node.op == Op::select) {
@@ -100,9 +123,10 @@ std::optional<Softmax> match_softmax(const Graph& graph, Value value) {
     sum = node.operands[2];
   }
   const std::optional<ExpSum> found = match_exp_sum(graph, sum.node);
-  if (!found || quotient->first.node != found->exponential) return std::nullopt;
+  if (!found || quotient->dividend.node != found->exponential) return std::nullopt;
   if (empty && empty->node != found->maximum) return std::nullopt;
-  return Softmax{*found, empty.has_value()};
+  if (!std::isfinite(quotient->scale)) return std::nullopt;
+  return Softmax{*found, quotient->scale, empty.has_value()};
 }
 
 }  // namespace stitch::graph

@@ -23,9 +23,10 @@ struct ExpSum {
 /// What the reduction `sum` sums, if it is such a sum.
 std::optional<ExpSum> match_exp_sum(const Graph& graph, NodeId sum);
 
-/// exp(x − m) ÷ s.
+/// exp(x − m) ÷ s, times a constant.
 struct Softmax {
   ExpSum sum;
+  double scale = 1;  ///< what simplification put into the factor of a row
   /// Rows of −∞ alone give 0: their sum is taken for 1. Else they give NaN.
   bool empty_is_zero = false;
 };

@@ -42,6 +42,13 @@ class AttentionPrinter {
   Result<GeneratedKernel> print() {
     STITCH_ASSIGN(const ContractionEpilogue score, print_epilogue(p_.scores, "Score", true));
     STITCH_ASSIGN(const ContractionEpilogues epilogues, print_epilogues(p_.product, "Epilogue"));
+    if (p_.dropout) {
+      STITCH_ASSIGN(dropout_, print_epilogue(*p_.dropout, "Dropout"));
+    }
+    if (s_.skips && !p_.stores_operands()) {
+      STITCH_ASSIGN(shown_, print_shown_keys(p_));
+    }
+    seen_ = kernel::seen_keys(p_, s_, shown_ ? std::optional(shown_->limit.compared) : std::nullopt);
     TileNest nest;
     if (!warpgroup()) {
       STITCH_ASSIGN(nest, attention_nest(p_, s_));
@@ -57,6 +64,8 @@ class AttentionPrinter {
     out_.blank();
     out_.append(score.code);
     out_.append(epilogues.results.front().code);
+    out_.append(dropout_.code);
+    if (shown_) out_.append(shown_->bound.code);
     out_.blank();
     emit_namespace_end(out_);
     print_kernel(score, epilogues, nest);
@@ -84,13 +93,21 @@ class AttentionPrinter {
                   {s_.block_rows, scores.block_depth, s_.query_copy, true, warpgroup(), p_.rows() % s_.block_rows == 0,
                    whole_depth});
     print_operand(out_, "Key", p_.scores.right, p_.keys(), p_.depth(),
-                  {s_.block_keys, scores.block_depth, s_.key_copy, true, warpgroup(), whole_copies(), whole_depth});
+                  {s_.block_keys, scores.block_depth, s_.key_copy, true, warpgroup(), whole_copies(), whole_depth},
+                  pages(key_pages_));
     print_operand(out_, "Value", p_.product.right, p_.width(), p_.keys(),
                   {product.block_columns, s_.block_keys, s_.value_copy, true, warpgroup(),
-                   p_.width() == product.block_columns, whole_copies()});
+                   p_.width() == product.block_columns, whole_copies()},
+                  pages(value_pages_));
     if (p_.updated_keys) print_new(true, *p_.updated_keys);
     if (p_.updated_values) print_new(false, *p_.updated_values);
   }
+
+  [[nodiscard]] std::optional<PagesText> pages_of(const std::optional<kernel::PagedOperand>& paged) const {
+    if (!paged) return std::nullopt;
+    return PagesText{*paged, p_.graph->node(p_.graph->parameters()[paged->table]).type().dtype};
+  }
+  static const PagesText* pages(const std::optional<PagesText>& text) { return text ? &*text : nullptr; }
 
   /// Where what is new of keys or values lies.
   void print_new(bool keys, const kernel::UpdatedOperand& updated) {
@@ -137,19 +154,21 @@ class AttentionPrinter {
     out_.line("using Weights = {};", shape_.weight_bytes == 0 ? "WeightsInRegisters" : "WeightsInShared<WeightTile>");
   }
 
+  /// An f32 as it is written.
+  static std::string f32_text(double x) {
+    const std::string digits = fmt::format("{:.9g}", x);
+    return digits.find_first_of(".e") == std::string::npos ? digits + ".f" : digits + "f";
+  }
+
   /// What visible logits are the sums times of, if that is a constant.
   void print_factor() {
     const std::optional<double> factor = kernel::logit_factor(p_);
     const double value = factor.value_or(1);
-    const auto text = [](double x) {
-      return fmt::format("{:.9g}", x).find_first_of(".e") == std::string::npos ? fmt::format("{:.9g}.f", x)
-                                                                               : fmt::format("{:.9g}f", x);
-    };
     out_.open("struct Logits");
     out_.line("static constexpr bool scaled = {};", factor.has_value());
-    out_.line("static constexpr f32 log2_factor = {}, growth = {};", text(value * std::numbers::log2e),
-              text(most_growth / value));
-    if (has_statistics()) out_.line("static constexpr f32 factor = {};", text(value));
+    out_.line("static constexpr f32 log2_factor = {}, growth = {};", f32_text(value * std::numbers::log2e),
+              f32_text(most_growth / value));
+    if (has_statistics()) out_.line("static constexpr f32 factor = {};", f32_text(value));
     out_.set_depth(0);
     out_.line("}};");
   }
@@ -157,11 +176,16 @@ class AttentionPrinter {
   void add_arguments(const ContractionEpilogue& score, const ContractionEpilogue& epilogue) {
     std::set<int> read = score.parameters;
     read.insert(epilogue.parameters.begin(), epilogue.parameters.end());
+    read.insert(dropout_.parameters.begin(), dropout_.parameters.end());
+    if (shown_) read.insert(shown_->bound.parameters.begin(), shown_->bound.parameters.end());
     read.insert({p_.scores.left.parameter, p_.scores.right.parameter, p_.product.right.parameter});
     for (const auto* updated : {&p_.updated_keys, &p_.updated_values}) {
       if (!*updated) continue;
       read.insert((*updated)->update.parameter);
       if ((*updated)->start >= 0) read.insert((*updated)->start);
+    }
+    for (const auto* paged : {&p_.paged_keys, &p_.paged_values}) {
+      if (*paged) read.insert((*paged)->table);
     }
     arguments_.add_tensors(*p_.graph, read);
     if (s_.split == 1) return;
@@ -181,13 +205,17 @@ class AttentionPrinter {
     }
     out_.line("extern __shared__ __align__({}) unsigned char shared[];", warpgroup() ? 1024 : 128);
     print_place();
+    // Lengths are read behind the launch before, which may write them.
+    if (!shown_) print_walk();
     out_.line("{}", wait);
+    if (shown_) print_walk();
     out_.line("const Query queries = {{in{} + Query::of_batch(batch)}};", p_.scores.left.parameter);
-    out_.line("const Key keys = {{in{} + Key::of_batch(batch)}};", p_.scores.right.parameter);
-    out_.line("const Value values = {{in{} + Value::of_batch(batch)}};", p_.product.right.parameter);
+    out_.line("const Key keys = {};", operand_members("Key", p_.scores.right, pages(key_pages_)));
+    out_.line("const Value values = {};", operand_members("Value", p_.product.right, pages(value_pages_)));
     print_update(true, p_.updated_keys);
     print_update(false, p_.updated_values);
-    out_.line("const Score score{{{}}};", score.members);
+    print_instance("score", score);
+    if (p_.dropout) print_instance("dropout", dropout_);
     out_.line("unsigned char* const query_tile = shared;");
     out_.line("unsigned char* const key_tiles = query_tile + QueryTile::bytes;");
     out_.line("unsigned char* const value_tiles = key_tiles + {} * KeyTile::bytes;", s_.stages);
@@ -213,16 +241,25 @@ class AttentionPrinter {
     out_.close();
   }
 
+  void print_instance(std::string_view name, const ContractionEpilogue& of) {
+    if (of.made_of.empty()) {
+      out_.line("const {} {}{{{}}};", of.name, name, of.members);
+    } else {
+      out_.line("const {0} {1} = {0}::of({2});", of.name, name, of.made_of);
+    }
+  }
+
   void print_warpgroup_loop() {
-    WarpgroupLoop loop{s_, walks_some() ? "turns" : std::to_string(shape_.key_tiles), walks_some(), {}, {}};
+    WarpgroupLoop loop{s_, walks_some() ? "turns" : std::to_string(shape_.key_tiles), walks_some(), false, {}, {}};
     loop.copy = [&](bool keys, const std::string& place, const std::string& tile) {
       print_tile_copy(keys, place, tile);
     };
+    loop.drops = p_.dropout.has_value();
     loop.seen = [&](const std::string& tile) { return seen_text(tile); };
     print_warpgroup_attention(out_, loop);
   }
 
-  /// Which rows the block has, and which keys these see.
+  /// Which rows the block has.
   void print_place() {
     if (s_.split > 1) {
       out_.line("const int part = static_cast<int>(blockIdx.x) % {};", s_.split);
@@ -231,8 +268,6 @@ class AttentionPrinter {
       out_.line("const int tile = static_cast<int>(blockIdx.x);");
     }
     print_row_tile(out_, walk_, {shape_.row_tiles, s_.block_rows, s_.warp_rows, warpgroup()});
-    print_walk();
-    print_seen();
   }
 
   /// Which of its tiles of keys the block's rows see as a whole.
@@ -244,28 +279,37 @@ class AttentionPrinter {
     if (seen_->below) first = fmt::format("maximum(0, {} + {}) / {}", begin, *seen_->below, keys);
     if (seen_->above)
       last = fmt::format("minimum({}, maximum(0, {} + {}) / {})", last, begin, *seen_->above + keys, keys);
+    if (shown_) last = fmt::format("minimum({}, shown / {})", last, keys);
     if (p_.rows() % s_.block_rows != 0)
       last = fmt::format("block_row + {} > {} ? 0 : {}", s_.block_rows, p_.rows(), last);
     out_.line("const int first_seen = {} - first_tile, end_of_seen = ({}) - first_tile;", first, last);
   }
   [[nodiscard]] bool sees_all() const {
-    return seen_ && !seen_->below && !seen_->above && p_.rows() % s_.block_rows == 0 && whole_keys();
+    return seen_ && !shown_ && !seen_->below && !seen_->above && p_.rows() % s_.block_rows == 0 && whole_keys();
   }
   [[nodiscard]] std::string seen_text(const std::string& tile) const {
     if (sees_all()) return "true";
     return seen_ ? fmt::format("{0} >= first_seen && {0} < end_of_seen", tile) : "false";
   }
 
-  /// Which tiles of keys the block walks: of those that its rows see, its part.
+  /// Which tiles of keys the block walks: of those that its rows see, its part. Rows that see none have all.
   void print_walk() {
     const std::int64_t tiles = kernel::divided_up(p_.keys(), s_.block_keys);
     const std::string first = s_.split > 1 ? fmt::format("part * {}", shape_.key_tiles) : "0";
     const std::string last =
         s_.split > 1 ? fmt::format("minimum({} + {}, {})", first, shape_.key_tiles, tiles) : std::to_string(tiles);
-    codegen::print_walk(out_, walk_, {s_.block_rows, s_.block_keys, first, last});
+    WalkedTiles walked{s_.block_rows, s_.block_keys, first, last, "", ""};
+    if (shown_) {
+      out_.line("const Bound bound{{{}}};", shown_->bound.members);
+      out_.line("const int shown = shown_keys(bound(0.f, batch, 0, 0), {}, {});", shown_->limit.shown, p_.keys());
+      walked.shown = "shown";
+      walked.end_of_shown = fmt::format("(shown + {}) / {}", s_.block_keys - 1, s_.block_keys);
+    }
+    codegen::print_walk(out_, walk_, walked);
     out_.line("const int first_key = first_tile * {};", s_.block_keys);
+    print_seen();
   }
-  [[nodiscard]] bool walks_some() const { return codegen::walks_some(walk_); }
+  [[nodiscard]] bool walks_some() const { return codegen::walks_some(walk_) || shown_; }
 
   /// Where a stage of keys or values begins.
   [[nodiscard]] std::string tile_text(const TileNest& nest, const pipeline::TileAccess& access) const {
@@ -291,7 +335,8 @@ class AttentionPrinter {
     print_tile_update(nest, false, p_.updated_values, s.reads[1]);
     out_.line("attend<Rows, Keys, Logits, {}, {}, Weights>(product, rows, score, query_tile, {}, {}, weights, {},",
               depth_steps, key_steps, tile_text(nest, s.reads[0]), tile_text(nest, s.reads[1]), seen_text(tile));
-    out_.line("    batch, block_row + warp_row, warp_row, first_key + {} * {});", tile, s_.block_keys);
+    out_.line("    batch, block_row + warp_row, warp_row, first_key + {} * {}{});", tile, s_.block_keys,
+              p_.dropout ? ", dropout" : "");
   }
 
   void print_end(const ContractionEpilogues& epilogues) {
@@ -304,7 +349,8 @@ class AttentionPrinter {
       out_.line("Parts::join(product, rows, parts, tile, {});", s_.split);
     }
     print_statistics();
-    out_.line("divide_by_sums<{}, {}>(product, rows);", p_.empty_is_zero, p_.nan_is_zero);
+    out_.line("divide_by_sums<{}, {}>(product, rows{});", p_.empty_is_zero, p_.nan_is_zero,
+              p_.weight_scale == 1 ? "" : ", " + f32_text(p_.weight_scale));
     print_results(out_, p_.product, shape_.product, {&epilogues, 1}, "product", "0", p_.result);
   }
 
@@ -328,7 +374,10 @@ class AttentionPrinter {
   const GenerateOptions& options_;
   const AttentionShape shape_;
   const kernel::KeyWalk walk_;
-  const std::optional<kernel::KeyWalk> seen_ = kernel::seen_keys(p_, s_);
+  const std::optional<PagesText> key_pages_ = pages_of(p_.paged_keys), value_pages_ = pages_of(p_.paged_values);
+  std::optional<ShownKeys> shown_;
+  std::optional<kernel::KeyWalk> seen_;
+  ContractionEpilogue dropout_;  ///< empty: there is none
   Writer out_;
   GeneratedKernel kernel_;
   ArgumentList arguments_{kernel_};

@@ -117,6 +117,9 @@ class LoopPrinter {
     out_.line("make_logits<Rows, Keys, Logits>(scores, score, {}, batch, block_row + warp_row, first_key + ({}) * {});",
               l_.seen(tile), tile, l_.schedule.block_keys);
     out_.line("grows = make_weights<Logits>(scores, rows, scale);");
+    if (!l_.drops) return;
+    out_.line("drop_weights<Rows, Keys>(scores, dropout, batch, block_row + warp_row, first_key + ({}) * {});", tile,
+              l_.schedule.block_keys);
   }
   void take_weights() {
     out_.line("if (grows) scale_rows(product, scale);");

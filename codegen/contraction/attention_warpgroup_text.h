@@ -26,8 +26,9 @@ void print_attention_cores(Writer& out, const kernel::AttentionProblem& problem,
 /// What the loop over tiles of keys and values says of a block.
 struct WarpgroupLoop {
   const kernel::AttentionSchedule& schedule;
-  std::string turns;  ///< how many tiles of keys the block walks
-  bool some = false;  ///< whether that may be none
+  std::string turns;   ///< how many tiles of keys the block walks
+  bool some = false;   ///< whether that may be none
+  bool drops = false;  ///< whether weights have a dropout
   /// Asks for tile `tile` of keys, or of values, which goes to `place`.
   std::function<void(bool keys, const std::string& place, const std::string& tile)> copy;
   /// Whether no key of a tile is hidden from the block's rows.

@@ -61,6 +61,7 @@ class ChainPrinter {
 
   Result<GeneratedKernel> print() {
     STITCH_ASSIGN(weights_, print_weights(c_));
+    STITCH_TRY(find_shown());
     for (std::size_t r = 0; r < c_.products.size(); ++r) {
       STITCH_ASSIGN(ContractionEpilogues each, print_epilogues(c_.products[r], fmt::format("Epilogue{}", r)));
       epilogues_.push_back(std::move(each));
@@ -78,6 +79,7 @@ class ChainPrinter {
     out_.line("using Columns = End<{}, {}>;", c_.columns(), whole_columns());
     out_.blank();
     out_.append(weights_.code);
+    if (shown_) out_.append(shown_->bound.code);
     for (const ContractionEpilogues& each : epilogues_) out_.append(each.results.front().code);
     out_.blank();
     emit_namespace_end(out_);
@@ -96,8 +98,20 @@ class ChainPrinter {
   /// Of a walk that begins behind the first tiles, the prologue's copies may reach beyond the columns.
   [[nodiscard]] bool whole_copies() const { return whole_columns() && !walk_.below; }
 
+  /// Keys that a length hides need not be walked where they are columns, and have gradients of 0 where they are rows.
+  Status find_shown() {
+    if (!c_.mask) return {};
+    for (const kernel::LimitOf of : {kernel::LimitOf::columns, kernel::LimitOf::rows}) {
+      STITCH_ASSIGN(shown_, print_shown_keys(*c_.mask, of));
+      shows_rows_ = of == kernel::LimitOf::rows;
+      if (shown_) break;
+    }
+    return {};
+  }
+
   void add_arguments() {
     std::set<int> read = weights_.parameters;
+    if (shown_) read.insert(shown_->bound.parameters.begin(), shown_->bound.parameters.end());
     for (const ContractionEpilogues& each : epilogues_) {
       const std::set<int>& more = each.results.front().parameters;
       read.insert(more.begin(), more.end());
@@ -194,7 +208,10 @@ class ChainPrinter {
     }
     out_.line("extern __shared__ __align__({}) unsigned char shared[];", warpgroup() ? 1024 : 128);
     print_place();
+    // Lengths are read behind the launch before, which may write them.
+    if (!shown_) print_columns();
     out_.line("{}", wait);
+    if (shown_) print_columns();
     print_memory();
     for (std::size_t r = 0; r < c_.products.size(); ++r) out_.line("Product{0} product{0};", r);
     out_.line("const Weigh weigh{{{}}};", weights_.members);
@@ -209,19 +226,31 @@ class ChainPrinter {
     } else {
       print_nest(
           out_, nest, [&](const TileStatement& s) { print_copy(nest, s); },
-          [&](const TileStatement& s) { print_compute(nest, s); }, walks_some(walk_) ? "turns" : "");
+          [&](const TileStatement& s) { print_compute(nest, s); }, walks_some() ? "turns" : "");
     }
     print_end();
     out_.close();
   }
 
-  /// Which rows the block has, and which columns it walks.
+  /// Which rows the block has.
   void print_place() {
     out_.line("const int tile = static_cast<int>(blockIdx.x);");
     print_row_tile(out_, walk_, {shape_.row_tiles, s_.block_rows, s_.warp_rows, warpgroup()});
-    print_walk(out_, walk_, {s_.block_rows, s_.block_columns, "0", std::to_string(shape_.column_tiles)});
+  }
+  void print_columns() {
+    WalkedTiles walked{s_.block_rows, s_.block_columns, "0", std::to_string(shape_.column_tiles), "", ""};
+    if (shown_) {
+      out_.line("const Bound bound{{{}}};", shown_->bound.members);
+      out_.line("const int shown = shown_keys(bound(0.f, batch, 0, 0), {}, {});", shown_->limit.shown,
+                shows_rows_ ? c_.rows() : c_.columns());
+      walked.shown = "shown";
+      walked.end_of_shown = shows_rows_ ? fmt::format("(block_row < shown ? {} : 0)", walked.last)
+                                        : fmt::format("(shown + {}) / {}", s_.block_columns - 1, s_.block_columns);
+    }
+    print_walk(out_, walk_, walked);
     out_.line("const int first_column = first_tile * {};", s_.block_columns);
   }
+  [[nodiscard]] bool walks_some() const { return codegen::walks_some(walk_) || shown_; }
 
   /// Operands, and where their tiles are in shared memory.
   void print_memory() {
@@ -313,7 +342,7 @@ class ChainPrinter {
       out_.line("settle_results(product{});", r);
     }
     // Loops whose turns it knows it unrolls, whatever it is told.
-    out_.line("int end = {};", walks_some(walk_) ? "turns" : std::to_string(shape_.column_tiles));
+    out_.line("int end = {};", walks_some() ? "turns" : std::to_string(shape_.column_tiles));
     out_.line("settle(end);");
     for (int tile = 0; tile + 1 < s_.stages; ++tile) print_copies(std::to_string(tile));
     out_.line("#pragma unroll 1");
@@ -352,6 +381,8 @@ class ChainPrinter {
   const kernel::KeyWalk walk_;
   const std::vector<Walked> walked_;
   WeightFunction weights_;
+  std::optional<ShownKeys> shown_;  ///< of the chain's mask
+  bool shows_rows_ = false;         ///< keys are the rows
   std::vector<ContractionEpilogues> epilogues_;
   Writer out_;
   GeneratedKernel kernel_;

@@ -29,9 +29,10 @@ Buffer total_buffer(std::size_t reduction) { return {Buffer::Kind::scratch, stat
 
 class EpiloguePrinter {
  public:
-  EpiloguePrinter(const ContractionProblem& problem, bool with_seen)
+  EpiloguePrinter(const ContractionProblem& problem, bool with_seen, bool keeps = false)
       : problem_(problem),
         with_seen_(with_seen),
+        keeps_(keeps),
         program_(*problem.graph, {0, 1, 2}, {problem.batch, problem.rows, problem.units()}) {}
 
   Result<ContractionEpilogues> print(std::string_view name) {
@@ -69,6 +70,16 @@ class EpiloguePrinter {
       made.results.push_back(std::move(each));
     }
     return made;
+  }
+
+  /// Where keys end that are shown, of an attention's scores.
+  Result<std::optional<ShownKeys>> print_shown(const kernel::AttentionProblem& problem, kernel::LimitOf of) {
+    declare_stored();
+    STITCH_ASSIGN(const ItemId logits, item_of(problem_.result, problem_.graph->results()[0]));
+    const std::optional<kernel::KeyLimit> limit = kernel::key_limit(problem, program_, logits, of);
+    if (!limit) return std::optional<ShownKeys>();
+    STITCH_ASSIGN(ContractionEpilogue bound, print_function("Bound", limit->bound));
+    return std::optional(ShownKeys{std::move(bound), *limit});
   }
 
  private:
@@ -161,8 +172,9 @@ class EpiloguePrinter {
   Result<ContractionEpilogue> print_function(std::string_view name, ItemId root) {
     parameters_.clear();
     wide_loads_.clear();
+    find_kept(root);
     STITCH_ASSIGN(const Writer body, print_body(root, 2));
-    ContractionEpilogue made{std::string(name), {}, {}, parameters_};
+    ContractionEpilogue made{std::string(name), {}, {}, parameters_, {}};
     Writer out;
     open_function(out, made);
     const std::string sum = compute_type(problem_.accumulator), type = compute_type(program_.at(root).dtype);
@@ -173,6 +185,7 @@ class EpiloguePrinter {
       out.close();
     }
     STITCH_TRY(print_run(out, root));
+    if (!kept_.empty()) print_of_batch(out, made);
     out.set_depth(0);
     out.line("}};");
     made.code = out.text();
@@ -191,6 +204,7 @@ class EpiloguePrinter {
       const std::string name = fmt::format("in{}", parameter);
       add(fmt::format("const {}* __restrict__ {}", storage_type(problem_.graph->node(node).type().dtype), name), name);
     }
+    for (const ItemId id : kept_) out.line("{} {};", compute_type(program_.at(id).dtype), this->name(id));
     if (problem_.row_reductions.empty()) return;
     add("const f32* totals", "totals");
     add("int first_row", "block_row");
@@ -206,6 +220,57 @@ class EpiloguePrinter {
     return 1;
   }
 
+  // ---- what is the same for a whole batch: computed once, where that is asked for --------------------------------
+
+  [[nodiscard]] bool is_of_batch(ItemId id) const {
+    const Item& item = program_.at(id);
+    const bool computed = item.kind == Item::Kind::compute || item.kind == Item::Kind::load;
+    return computed && !item.axes.contains(1) && !item.axes.contains(2) && sums_of(id, -1).empty();
+  }
+  /// Those that others are made of, which are not.
+  void find_kept(ItemId root) {
+    kept_.clear();
+    if (!keeps_) return;
+    const std::vector<bool> used = kernel::needed_by(program_, root, carried_);
+    for (ItemId id = 0; id <= root; ++id) {
+      if (!used[id] || is_of_batch(id)) continue;
+      for (const ItemId operand : kernel::dependencies(program_, id)) {
+        if (is_of_batch(operand)) kept_.insert(operand);
+      }
+    }
+  }
+  /// The function that makes the structure, of the arguments that all of it reads.
+  void print_of_batch(Writer& out, ContractionEpilogue& made) {
+    std::vector<bool> used(program_.item_count(), false);
+    for (const ItemId id : kept_) {
+      const std::vector<bool> own = kernel::needed_by(program_, id);
+      for (std::size_t i = 0; i < own.size(); ++i) used[i] = used[i] || own[i];
+    }
+    parameters_.clear();
+    Writer body;
+    body.set_depth(2);
+    for (ItemId id = 0; id < program_.item_count(); ++id) {
+      const Item& item = program_.at(id);
+      if (!used[id] || item.kind == Item::Kind::literal) continue;
+      body.line("const {} {} = {};", item.kind == Item::Kind::in_range ? "bool" : compute_type(item.dtype),
+                this->name(id), expression_of(id));
+    }
+    std::string values = made.members, declared;
+    for (const ItemId id : kept_) values += fmt::format("{}{}", values.empty() ? "" : ", ", name(id));
+    made.parameters.insert(parameters_.begin(), parameters_.end());
+    for (const int parameter : made.parameters) {
+      const graph::NodeId node = problem_.graph->parameters()[parameter];
+      declared += fmt::format("const {}* __restrict__ in{}, ", storage_type(problem_.graph->node(node).type().dtype),
+                              parameter);
+      made.made_of += fmt::format("in{}, ", parameter);
+    }
+    made.made_of += "batch";
+    out.open("__device__ static __forceinline__ {} of({}int batch)", made.name, declared);
+    out.append(body.text());
+    out.line("return {{{}}};", values);
+    out.close();
+  }
+
   /// The items up to `root` as variables.
   Result<Writer> print_body(ItemId root, int depth) {
     Writer body;
@@ -214,6 +279,7 @@ class EpiloguePrinter {
     for (ItemId id = 0; id <= root; ++id) {
       const Item& item = program_.at(id);
       if (!used[id] || item.kind == Item::Kind::literal || is_given(id)) continue;
+      if (!kept_.empty() && is_of_batch(id)) continue;
       if (!is_element_wise(id))
         return make_error(ErrorKind::unsupported, "an epilogue that is more than element-wise (item {})", id);
       body.line("const {} {} = {};", item.kind == Item::Kind::in_range ? "bool" : compute_type(item.dtype),
@@ -228,7 +294,9 @@ class EpiloguePrinter {
     for (ItemId id = 0; id <= result; ++id) {
       if (const int width = used[id] && !is_given(id) ? run_of(id) : 1; width > 1) wide_loads_.emplace(id, width);
     }
+    in_run_ = true;
     STITCH_ASSIGN(const Writer body, print_body(result, 3));
+    in_run_ = false;
     const std::string sum = compute_type(problem_.accumulator);
     out.line("template <{}int n>", with_seen_ ? "bool seen, " : "");
     out.open(
@@ -303,11 +371,29 @@ class EpiloguePrinter {
       default: break;
     }
     std::vector<std::string> operands;
-    for (const ItemId operand : item.operands) operands.push_back(value(operand));
+    const bool takes_bits = item.op == graph::Op::shift_right_logical || item.op == graph::Op::bit_and;
+    for (const ItemId operand : item.operands)
+      operands.push_back(in_run_ && takes_bits ? joined_place(operand) : value(operand));
     const bool selects = item.op == graph::Op::select && item.kind == Item::Kind::compute;
     if (selects && with_seen_ && hides(item.operands[2])) operands[0] = fmt::format("(seen || {})", operands[0]);
     const int data = selects ? 1 : 0;
     return expression(item, program_.at(item.operands[data]).dtype, operands);
+  }
+
+  /// As item_printer.h's: of a place whose neighbours in a run follow it the compiler does not see that their upper
+  /// bits are the same, by which they share random bits.
+  [[nodiscard]] std::string joined_place(ItemId id) {
+    const Item& item = program_.at(id);
+    if (item.kind != Item::Kind::index) return value(id);
+    constexpr std::int64_t widest = 16;
+    for (std::int64_t width = widest; width > 1; width /= 2) {
+      if (!program_.counts_along(item.index, 2, width)) continue;
+      column_ = "(first + behind)";
+      const std::string joined = fmt::format("static_cast<{}>({} | v)", compute_type(item.dtype), index(item.index));
+      column_ = "column";
+      return width == widest ? joined : fmt::format("(n <= {} ? {} : {})", width, joined, value(id));
+    }
+    return value(id);
   }
 
   [[nodiscard]] bool hides(ItemId id) const {
@@ -335,12 +421,14 @@ class EpiloguePrinter {
   }
 
   const ContractionProblem& problem_;
-  const bool with_seen_;
+  const bool with_seen_, keeps_;
   ScalarProgram program_;
   std::map<ItemId, int> gates_;       ///< sums by whose they are, where there are several
   std::vector<ItemId> totals_;        ///< of each reduction, what its own row is combined to
   ItemId carried_ = -1;               ///< what functions are given in the sum's place, once that is printed
-  std::set<int> parameters_;          ///< of the function at hand
+  std::set<ItemId> kept_;             ///< of the function at hand: members that are the same for a batch
+  std::set<int> parameters_;          ///< and what it reads
+  bool in_run_ = false;               ///< of several columns, `v` behind a multiple of as many
   const char* column_ = "column";     ///< what a place's column is called
   std::map<ItemId, int> wide_loads_;  ///< of its `run`: loads of so many columns at once
 };
@@ -352,8 +440,12 @@ Result<ContractionEpilogues> print_epilogues(const ContractionProblem& problem, 
 }
 
 Result<ContractionEpilogue> print_epilogue(const ContractionProblem& problem, std::string_view name, bool with_seen) {
-  STITCH_ASSIGN(ContractionEpilogues made, EpiloguePrinter(problem, with_seen).print(name));
+  STITCH_ASSIGN(ContractionEpilogues made, EpiloguePrinter(problem, with_seen, true).print(name));
   return std::move(made.results.front());
+}
+
+Result<std::optional<ShownKeys>> print_shown_keys(const kernel::AttentionProblem& problem, kernel::LimitOf of) {
+  return EpiloguePrinter(problem.scores, false).print_shown(problem, of);
 }
 
 }  // namespace stitch::codegen

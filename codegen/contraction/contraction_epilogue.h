@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 #include "codegen/writer.h"
+#include "kernel/attention/key_limit.h"
 #include "kernel/contraction/contraction_problem.h"
 
 namespace stitch::codegen {
@@ -34,6 +35,9 @@ struct ContractionEpilogue {
   std::string code;
   std::string members;       ///< what one is made of, by the kernel's names: "in2, in3, totals, block_row"
   std::set<int> parameters;  ///< that it reads, by number: its members, in order
+  /// Where some of what it computes is the same for a whole batch, and kept by it: what its function `of` makes it of,
+  /// by the kernel's names: "in2, in3, batch". Else empty.
+  std::string made_of = {};
 };
 
 /// Of a product: what each of its results is, and, where rows are combined, each reduction's values.
@@ -48,10 +52,20 @@ struct ContractionEpilogues {
 /// Named "Carried", "Combined0", … and `name`, of several results "Epilogue0", …. Errors: those below.
 Result<ContractionEpilogues> print_epilogues(const kernel::ContractionProblem& problem, std::string_view name);
 
-/// Of a problem with one result, and none over rows. `with_seen`: `run` alone, with a first template argument `bool
-/// seen`, under which no select takes a constant that hides a logit (kernel/attention/visible_keys.h). Errors:
-/// constraint (an operand that is more than element-wise arithmetic and layout).
+/// Of a problem with one result, and none over rows; what is the same for a batch is kept. `with_seen`: `run` alone,
+/// with a first template argument `bool seen`, under which no select takes a constant that hides a logit
+/// (kernel/attention/visible_keys.h). Errors: constraint (an operand that is more than element-wise arithmetic and
+/// layout).
 Result<ContractionEpilogue> print_epilogue(const kernel::ContractionProblem& problem,
                                            std::string_view name = "Epilogue", bool with_seen = false);
+
+/// Where keys end that a mask shows (kernel/attention/key_limit.h): `bound`, a function of the batch like any epilogue.
+struct ShownKeys {
+  ContractionEpilogue bound;
+  kernel::KeyLimit limit;
+};
+/// Named "Bound". Nothing: the problem has no such mask. Errors: those above.
+Result<std::optional<ShownKeys>> print_shown_keys(const kernel::AttentionProblem& problem,
+                                                  kernel::LimitOf of = kernel::LimitOf::attention);
 
 }  // namespace stitch::codegen

@@ -227,7 +227,7 @@ std::string coordinate_of(const kernel::WindowDimension& window) {
 }
 
 /// at(row, k), and covers(row, k): whether there is an element, not a window's edge or a hole.
-void print_places(Writer& out, const kernel::ContractionOperand& operand) {
+void print_places(Writer& out, const kernel::ContractionOperand& operand, const PagesText* pages) {
   out.open("__device__ static __forceinline__ bool covers(int row, int k)");
   std::string covered;
   for (std::size_t i = 0; i < operand.windows.size(); ++i) {
@@ -238,7 +238,8 @@ void print_places(Writer& out, const kernel::ContractionOperand& operand) {
   }
   out.line("return {};", covered.empty() ? "true" : covered);
   out.close();
-  out.open("__device__ static __forceinline__ s64 at(int row, int k)");
+  out.open("__device__ {}__forceinline__ s64 at(int row, int k){}", pages == nullptr ? "static " : "",
+           pages == nullptr ? "" : " const");
   std::string place = sum_of({offset_of(operand.free, "row"), offset_of(operand.contracted, "k")});
   for (const kernel::WindowDimension& window : operand.windows) {
     if (window.stride == 0) continue;
@@ -246,20 +247,28 @@ void print_places(Writer& out, const kernel::ContractionOperand& operand) {
   }
   // Beyond the edge there is nothing to begin at, so that the offset belongs here.
   if (!operand.windows.empty() && operand.offset != 0) place += fmt::format(" + {}", operand.offset);
-  out.line("return {};", place);
+  if (pages == nullptr) {
+    out.line("return {};", place);
+  } else {
+    out.line("return in_pages<{}, {}>(table, first + {});", pages->pages.page, pages->pages.pages, place);
+  }
   out.close();
 }
 
 }  // namespace
 
 void print_operand(Writer& out, std::string_view name, const kernel::ContractionOperand& operand, std::int64_t rows,
-                   std::int64_t depth, const TileText& tile) {
+                   std::int64_t depth, const TileText& tile, const PagesText* pages) {
   const std::string type = storage_type(operand.dtype);
   out.open("struct {}", name);
   out.line("static constexpr int rows = {}, depth = {};", rows, depth);
   out.line("static constexpr bool whole_rows = {}, whole_depth = {};", tile.whole_rows, tile.whole_depth);
   out.line("const {}* data;", type);
-  print_places(out, operand);
+  if (pages != nullptr) {
+    out.line("const {}* table;", storage_type(pages->table));
+    out.line("s64 first;");
+  }
+  print_places(out, operand, pages);
   out.open("__device__ static __forceinline__ s64 of_batch(int batch)");
   const bool begins = operand.offset != 0 && operand.windows.empty();
   const std::string begin = begins ? std::to_string(operand.offset) : "";
@@ -268,6 +277,11 @@ void print_operand(Writer& out, std::string_view name, const kernel::Contraction
   out.set_depth(0);
   out.line("}};");
   print_tile_type(out, name, operand, tile);
+}
+
+std::string operand_members(std::string_view name, const kernel::ContractionOperand& operand, const PagesText* pages) {
+  if (pages == nullptr) return fmt::format("{{in{} + {}::of_batch(batch)}}", operand.parameter, name);
+  return fmt::format("{{in{}, in{}, {}::of_batch(batch)}}", operand.parameter, pages->pages.table, name);
 }
 
 void print_tile_type(Writer& out, std::string_view name, const kernel::ContractionOperand& operand,

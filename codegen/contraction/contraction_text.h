@@ -11,6 +11,7 @@
 #include "codegen/contraction/contraction_epilogue.h"
 #include "codegen/generated_kernel.h"
 #include "codegen/writer.h"
+#include "kernel/attention/paged_operand.h"
 #include "kernel/contraction/contraction_problem.h"
 #include "kernel/contraction/contraction_schedule.h"
 #include "kernel/contraction/strips.h"
@@ -64,9 +65,18 @@ struct TileText {
   bool warpgroup = false;                        ///< where it is read by wgmma
   bool whole_rows = false, whole_depth = false;  ///< whether no tile reaches beyond the operand
 };
-/// The structure `name`, which finds an operand's elements, and `nameTile`.
+/// An operand's pages, by a table of this type.
+struct PagesText {
+  kernel::PagedOperand pages;
+  graph::DType table = graph::DType::s32;
+};
+/// The structure `name`, which finds an operand's elements, and `nameTile`. Of one that lies in pages it has their
+/// table, and where the batch begins in all that this has.
 void print_operand(Writer& out, std::string_view name, const kernel::ContractionOperand& operand, std::int64_t rows,
-                   std::int64_t depth, const TileText& tile);
+                   std::int64_t depth, const TileText& tile, const PagesText* pages = nullptr);
+/// What makes one: "{in1 + Key::of_batch(batch)}", of pages "{in1, in3, Key::of_batch(batch)}".
+std::string operand_members(std::string_view name, const kernel::ContractionOperand& operand,
+                            const PagesText* pages = nullptr);
 /// The latter alone.
 void print_tile_type(Writer& out, std::string_view name, const kernel::ContractionOperand& operand,
                      const TileText& tile);

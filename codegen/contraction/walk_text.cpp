@@ -18,16 +18,18 @@ void print_row_tile(Writer& out, const kernel::KeyWalk& walk, const RowTilesText
   }
 }
 
-void print_walk(Writer& out, const kernel::KeyWalk& walk, WalkedTiles tiles) {
+void print_walk(Writer& out, const kernel::KeyWalk& walk, const WalkedTiles& tiles) {
+  std::string first = tiles.first, last = tiles.last;
   const std::string begin = fmt::format("row_tile % {} * {}", walk.period, tiles.block_rows);
-  if (walk.below) {
-    tiles.first =
-        fmt::format("maximum({}, maximum(0, {} + {}) / {})", tiles.first, begin, *walk.below, tiles.block_walked);
+  if (walk.below)
+    first = fmt::format("maximum({}, maximum(0, {} + {}) / {})", first, begin, *walk.below, tiles.block_walked);
+  if (walk.above) last = fmt::format("minimum({}, ({} + {}) / {} + 1)", last, begin, *walk.above, tiles.block_walked);
+  if (!tiles.shown.empty()) {
+    if (first != tiles.first) first = fmt::format("{} > 0 ? {} : {}", tiles.shown, first, tiles.first);
+    last = fmt::format("({} > 0 ? minimum({}, {}) : {})", tiles.shown, last, tiles.end_of_shown, tiles.last);
   }
-  if (walk.above)
-    tiles.last = fmt::format("minimum({}, ({} + {}) / {} + 1)", tiles.last, begin, *walk.above, tiles.block_walked);
-  out.line("const int first_tile = {};", tiles.first);
-  if (walks_some(walk)) out.line("const int turns = {} - first_tile;", tiles.last);
+  out.line("const int first_tile = {};", first);
+  if (walks_some(walk) || !tiles.shown.empty()) out.line("const int turns = {} - first_tile;", last);
 }
 
 }  // namespace stitch::codegen

@@ -24,10 +24,13 @@ void print_row_tile(Writer& out, const kernel::KeyWalk& walk, const RowTilesText
 struct WalkedTiles {
   std::int64_t block_rows = 0, block_walked = 0;
   std::string first, last;  ///< of all
+  /// How many are shown of what is walked, by a length in memory (kernel/attention/key_limit.h): where none is, all
+  /// count alike. And before which tile these end. Empty: there is no length.
+  std::string shown, end_of_shown;
 };
 
 /// Prints `first_tile` and, where blocks have different numbers of tiles to walk, `turns`; the kernel has `row_tile`.
-void print_walk(Writer& out, const kernel::KeyWalk& walk, WalkedTiles tiles);
+void print_walk(Writer& out, const kernel::KeyWalk& walk, const WalkedTiles& tiles);
 /// Whether they have.
 inline bool walks_some(const kernel::KeyWalk& walk) { return walk.below || walk.above; }
 

@@ -37,6 +37,25 @@ struct End {
   __device__ static __forceinline__ constexpr bool keeps(int n) { return whole || extent % n == 0; }
 };
 
+// Where an element lies that is `place` elements into pages in the order of their table, each of so many elements.
+template <s64 page, s64 pages, class T>
+__device__ __forceinline__ s64 in_pages(const T* table, s64 place) {
+  const u64 at = static_cast<u64>(place) / page;
+  T number = load_one<Cached::streamed>(table + at);
+  if (number < T(0)) number = 0;
+  const u64 last = static_cast<u64>(pages - 1), own = static_cast<u64>(number) > last ? last : static_cast<u64>(number);
+  return static_cast<s64>((own - at) * page) + place;
+}
+
+// How many of `keys` a mask shows whose bound, an integer from memory, is so many keys before their end.
+template <class T>
+__device__ __forceinline__ int shown_keys(T bound, int behind, int keys) {
+  if (bound < T(0)) return 0;
+  const u64 within = static_cast<u64>(bound) > 0x7fffffffu ? 0x7fffffffu : static_cast<u64>(bound);
+  const s64 shown = static_cast<s64>(within) + behind;
+  return shown < 0 ? 0 : shown > keys ? keys : static_cast<int>(shown);
+}
+
 // Scores become what weights are made of: logits, or logits ÷ their factor where they are the sums times a factor
 // (`Logits::scaled`, which is generated). Those outside of rows and keys become −∞. `row` and `key`: of the warp's
 // first one. `seen`: all are within, and no mask of positions hides one of them.
@@ -148,6 +167,27 @@ __device__ __forceinline__ bool make_weights(Scores& scores, AttentionRows<Score
   }
   return grows;
 }
+// What a dropout leaves of weights, which have been summed. `row` and `key`: of the warp's first one.
+template <class Rows, class Keys, class Scores, class Dropout>
+__device__ __forceinline__ void drop_weights(Scores& scores, const Dropout& dropout, int batch, int row, int key) {
+  constexpr int run = Keys::keeps(Scores::row_run) ? Scores::row_run : 1;
+  const int first = key + Scores::column_of(0);
+#pragma unroll
+  for (int s = 0; s < Scores::strips; ++s) {
+#pragma unroll
+    for (int i = 0; i < Scores::strip_results; i += run) {
+      const int m = row + s * Scores::strip_step + Scores::row_of(i), behind = Scores::columns_behind(i);
+      if (!Rows::before(m) || !Keys::before(first + behind)) continue;
+      f32 weights[run], left[run];
+#pragma unroll
+      for (int v = 0; v < run; ++v) weights[v] = scores.result(s, i + v);
+      dropout.run(weights, batch, m, first, left, behind);
+#pragma unroll
+      for (int v = 0; v < run; ++v) scores.result(s, i + v) = left[v];
+    }
+  }
+}
+
 template <class Product, int count>
 __device__ __forceinline__ void scale_rows(Product& product, const f32 (&scale)[count]) {
 #pragma unroll
@@ -282,17 +322,20 @@ __device__ __forceinline__ void update_tile(unsigned char* tile, const Operand& 
 }
 
 // One tile of keys and values. `row`: the warp's first one, `warp_row`: where that lies in the tile of queries.
+// `dropout`: where there is one.
 template <class Rows, class Keys, class Logits, int depth_steps, int key_steps, class Weights, class Scores,
-          bool with_statistics, class Product, class Score>
+          bool with_statistics, class Product, class Score, class... Dropout>
 __device__ __forceinline__ void attend(Product& product, AttentionRows<Scores, with_statistics>& state,
                                        const Score& score, const unsigned char* query_tile,
                                        const unsigned char* key_tile, const unsigned char* value_tile,
-                                       unsigned char* weights, bool seen, int batch, int row, int warp_row, int key) {
+                                       unsigned char* weights, bool seen, int batch, int row, int warp_row, int key,
+                                       const Dropout&... dropout) {
   Scores scores;
   multiply_tiles<depth_steps>(scores, query_tile, key_tile, warp_row);
   make_logits<Rows, Keys, Logits>(scores, score, seen, batch, row, key);
   f32 scale[Scores::own_rows];
   if (make_weights<Logits>(scores, state, scale)) scale_rows(product, scale);
+  (drop_weights<Rows, Keys>(scores, dropout, batch, row, key), ...);
   Weights::template multiply<key_steps>(scores, product, weights, value_tile);
 }
 
@@ -317,16 +360,17 @@ __device__ __forceinline__ void store_statistics(const AttentionRows<Scores, tru
   }
 }
 
-// Divides by the sums of the rows. Rows of −∞ alone: 0 ÷ 0, or 0; rows whose weights are NaN: NaN, or 0.
+// Divides by the sums of the rows, times `scale`. Rows of −∞ alone: 0 ÷ 0, or 0; rows whose weights are NaN: NaN, or 0.
 template <bool empty_is_zero, bool nan_is_zero, class Scores, bool with_statistics, class Product>
-__device__ __forceinline__ void divide_by_sums(Product& product, AttentionRows<Scores, with_statistics>& rows) {
+__device__ __forceinline__ void divide_by_sums(Product& product, AttentionRows<Scores, with_statistics>& rows,
+                                               f32 scale = 1.f) {
 #pragma unroll
   for (int r = 0; r < Scores::own_rows; ++r) {
 #pragma unroll
     for (int lanes = 1; lanes < Scores::row_lanes; lanes *= 2)
       rows.sum[r] += __shfl_xor_sync(0xffffffffu, rows.sum[r], lanes);
     if (empty_is_zero && rows.greatest[r] == -__int_as_float(0x7f800000)) rows.sum[r] = 1;
-    rows.sum[r] = 1.f / rows.sum[r];
+    rows.sum[r] = scale / rows.sum[r];
   }
 #pragma unroll
   for (int s = 0; s < Product::strips; ++s) {

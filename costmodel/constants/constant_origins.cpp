@@ -162,6 +162,8 @@ constexpr auto origin_rows() {
       Row{"contraction/attention_time.cpp", "warpgroup_walk_instructions", guess, ""},
       Row{"contraction/attention_time.cpp", "warpgroup_turn_cycles", fitted, own},
       Row{"contraction/attention_time.cpp", "shuffle_cycles", guess, ""},
+      Row{"contraction/attention_time.cpp", "fragment_run", rule, "the results of mma and wgmma, PTX ISA"},
+      Row{"contraction/attention_time.cpp", "words_of_philox", rule, "philox-4x32"},
       Row{"contraction/attention_time.cpp", "busy_share", rule, "from here on a loop is said to be bound by a unit"},
 
       Row{"contraction/chain_time.cpp", "weight_operator", counted, "SASS of CUDA 13.0"},

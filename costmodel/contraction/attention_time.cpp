@@ -32,6 +32,8 @@ constexpr double warpgroup_score_instructions = 12, warpgroup_walk_instructions 
 constexpr double warpgroup_turn_cycles = 400;
 /// Cycles until a lane has what another one shuffled; guess.
 constexpr double shuffle_cycles = 25;
+/// Columns of a row that follow one another in a lane's part of a fragment, and words of random bits that philox makes.
+constexpr double fragment_run = 2, words_of_philox = 4;
 /// A loop is bound by the unit that is busy for so much of it.
 constexpr double busy_share = 0.85;
 
@@ -88,6 +90,18 @@ class AttentionPricing {
     return walk_.below || walk_.above ? all * std::min(1.0, hiding / std::max(1.0, turns)) : all;
   }
   [[nodiscard]] bool cores() const { return s_.instruction == ContractionInstruction::cuda_core; }
+  /// Instructions of a weight's dropout. Neighbours along the keys share random bits, as far as a lane has them.
+  [[nodiscard]] double dropout_instructions() const {
+    if (!p_.dropout) return 0;
+    const double shared_by = cores() ? shape_.scores.thread_columns : fragment_run;
+    double instructions = 0;
+    for (const graph::Node& node : p_.dropout->graph->nodes()) {
+      if (!graph::is_elementwise(node.op) || node.type().elements() < p_.batch() * p_.rows() * p_.keys()) continue;
+      const double each = graph::info(node.op).instructions.narrow;
+      instructions += node.op == graph::Op::philox4x32 ? each / std::min(words_of_philox, shared_by) : each;
+    }
+    return instructions;
+  }
 
   void count_turns(AttentionTime& time) {
     const std::int64_t tiles = kernel::divided_up(p_.keys(), s_.block_keys);
@@ -187,7 +201,7 @@ class AttentionPricing {
     const double scores = s_.warp_rows * s_.block_keys / 32.0,
                  results = s_.warp_rows * shape_.product.block_columns / 32.0;
     const double each = together() ? warpgroup_score_instructions : score_instructions;
-    return scores * (each + operator_instructions * operators_) + results * scale_instructions +
+    return scores * (each + operator_instructions * operators_ + dropout_instructions_) + results * scale_instructions +
            (together() ? warpgroup_walk_instructions : walk_instructions);
   }
   [[nodiscard]] double copies() const {
@@ -261,6 +275,7 @@ class AttentionPricing {
                  : std::max(s_.blocks_per_sm,
                             kernel::resident_blocks(shape_.threads, shape_.registers, shape_.shared_bytes, d_));
   double busy_sms_ = 1, found_in_l2_ = 0, longest_ = 0, operators_ = 0;
+  const double dropout_instructions_ = dropout_instructions();
 };
 
 }  // namespace

@@ -87,6 +87,9 @@ class ChainPricing {
   void count_operators() {
     const std::int64_t scores = c_.batch() * c_.rows() * c_.columns();
     for (const graph::Node& node : c_.graph->nodes()) {
+      // A lane's columns are not those that share random bits, and its rows are other lanes'.
+      if (graph::makes_random_bits(node.op) && node.type().elements() * 2 >= scores)
+        instructions_ += graph::info(node.op).instructions.narrow - weight_operator;
       if (node.results.empty() || node.type().elements() != scores || !graph::is_elementwise(node.op)) continue;
       if (node.op == graph::Op::convert) continue;
       instructions_ += weight_operator;

@@ -32,6 +32,60 @@ bool replaces_nan(const Graph& graph, const Node& node) {
   return asked.op == Op::is_nan && asked.operands[0] == node.operands[2] && fill_number(graph, node.operands[1]) == 0.0;
 }
 
+/// Of an operator that may be a dropout's: which of its operands may be made of the weights, with the others by
+/// themselves. A select has 0 for the other one.
+std::vector<int> dropped_operands(const Graph& graph, const Node& node) {
+  if (!is_floating(node.type().dtype)) return {};
+  if (node.op == Op::multiply) return {0, 1};
+  if (node.op == Op::divide) return {0};
+  if (node.op != Op::select) return {};
+  if (fill_number(graph, node.operands[2]) == 0.0) return {1};
+  if (fill_number(graph, node.operands[1]) == 0.0) return {2};
+  return {};
+}
+
+/// Finds the softmax that `value` is, converted, with 0 for NaN or behind a dropout of a few operators.
+bool find_softmax(const Graph& graph, Value value, Attention& found) {  // NOLINT(misc-no-recursion): of bounded depth
+  constexpr std::size_t most_steps = 4;
+  for (;;) {
+    if (const std::optional<Softmax> softmax = match_softmax(graph, value)) {
+      found.softmax = *softmax;
+      found.quotient = value;
+      return true;
+    }
+    const Node& node = graph.node(value.node);
+    if (node.op == Op::convert) {
+      value = node.operands[0];
+    } else if (replaces_nan(graph, node)) {
+      found.nan_is_zero = true;
+      value = node.operands[2];
+    } else {
+      break;
+    }
+  }
+  if (found.dropout.size() == most_steps) return false;
+  const bool nan_is_zero = found.nan_is_zero;
+  for (const int operand : dropped_operands(graph, graph.node(value.node))) {
+    found.dropout.push_back({value.node, operand});
+    if (find_softmax(graph, graph.node(value.node).operands[operand], found)) return true;
+    found.dropout.pop_back();
+    found.nan_is_zero = nan_is_zero;
+  }
+  return false;
+}
+
+/// Whether what a dropout multiplies by is made of the scores, too: then it is none.
+bool weighs_by_scores(const Graph& graph, const Attention& attention) {
+  return std::ranges::any_of(attention.dropout, [&](const DropoutStep& step) {
+    const std::vector<Value>& operands = graph.node(step.node).operands;
+    for (std::size_t o = 0; o < operands.size(); ++o) {
+      const bool own = static_cast<int>(o) == step.operand;
+      if (!own && !nodes_between(graph, attention.scores, operands[o].node).empty()) return true;
+    }
+    return false;
+  });
+}
+
 class Joiner {
  public:
   Joiner(const Graph& graph, std::vector<LibraryCall> calls, const std::function<bool(const Graph&)>& wanted,
@@ -72,14 +126,19 @@ class Joiner {
     std::set<NodeId> inside(call->epilogue.begin(), call->epilogue.end());
     inside.insert(call->root);
     if (is_needed_outside(inside, call->result.node, uses_, results_)) return std::nullopt;
+    if (std::optional<LibraryCall> paged = with_pages(*call, inside)) {
+      if (std::optional<LibraryCall> more = with_updates(*paged, inside); more && is_one(*more)) return more;
+      if (is_one(*paged)) return paged;
+    }
     if (std::optional<LibraryCall> more = with_updates(*call, inside); more && is_one(*more)) return more;
     return is_one(*call) ? std::move(call) : std::nullopt;
   }
 
   [[nodiscard]] bool is_one(const LibraryCall& call) const {
     std::vector<NodeId> begins = {call.root};  // all that it computes is behind these
-    std::ranges::copy_if(call.epilogue, std::back_inserter(begins),
-                         [&](NodeId id) { return graph_.node(id).op == Op::dynamic_update_slice; });
+    std::ranges::copy_if(call.epilogue, std::back_inserter(begins), [&](NodeId id) {
+      return graph_.node(id).op == Op::dynamic_update_slice || graph_.node(id).op == Op::gather;
+    });
     for (const Value operand : call.operands) {
       for (const NodeId id : begins) {
         if (!nodes_between(graph_, id, operand.node).empty()) return false;  // it would wait for itself
@@ -87,6 +146,35 @@ class Joiner {
     }
     const Result<Graph> own = own_graph(graph_, call);
     return own && wanted_(*own);
+  }
+
+  /// The same call where it finds the keys and values that it reads by a table. Nothing: none are gathered, or others
+  /// need what is.
+  [[nodiscard]] std::optional<LibraryCall> with_pages(LibraryCall call, const std::set<NodeId>& inside) const {
+    std::vector<NodeId> gathers;
+    for (const Value viewed : call.viewed) {
+      const NodeId id = values_.in_memory(viewed).node;
+      const bool known = std::ranges::count(gathers, id) > 0;
+      if (graph_.node(id).op == Op::gather && !known) gathers.push_back(id);
+    }
+    if (gathers.empty()) return std::nullopt;
+    for (const NodeId id : gathers) {
+      const auto is_inside = [&](NodeId user) { return inside.contains(user) || leads_inside(user, inside); };
+      if (results_[id] || !std::ranges::all_of(uses_[id], is_inside)) return std::nullopt;
+      std::erase(call.operands, Value{id, 0});
+      for (const Value operand : graph_.node(id).operands) {
+        const Value read = without_reshapes(graph_, operand);
+        if (values_.is_within(read)) return std::nullopt;
+        if (std::ranges::count(call.operands, read) == 0) call.operands.push_back(read);
+      }
+      for (Value& viewed : call.viewed) {
+        if (values_.in_memory(viewed).node == id) viewed = without_reshapes(graph_, graph_.node(id).operands[0]);
+      }
+    }
+    call.epilogue.insert(call.epilogue.end(), gathers.begin(), gathers.end());
+    std::ranges::sort(call.epilogue);
+    call.description += ", of pages";
+    return call;
   }
 
   /// The same call where it updates the keys and values that it reads, which others have of it then. Nothing: none of
@@ -167,7 +255,7 @@ std::optional<LibraryCall> call_of_attention(const Graph& graph, const Attention
   call.viewed = {scores.operands[0], scores.operands[1], attention.values};
   std::set<NodeId> inside(call.epilogue.begin(), call.epilogue.end());
   inside.insert(call.root);
-  CallLeaves leaves(graph, inside);
+  CallLeaves leaves(graph, inside, true);
   for (const Value operand : call.viewed) {
     const Value read = values.in_memory(operand);
     if (std::ranges::count(leaves.found, read) == 0) leaves.found.push_back(read);
@@ -191,25 +279,12 @@ std::optional<Attention> match_attention(const Graph& graph, NodeId product) {
     found.product = product;
     found.values = graph.node(product).operands[1 - side];
     found.weights = view_of(graph, graph.node(product).operands[side]).source;
-    Value quotient = found.weights;
-    for (;;) {
-      const Node& node = graph.node(quotient.node);
-      if (node.op == Op::convert) {
-        quotient = node.operands[0];
-      } else if (replaces_nan(graph, node)) {
-        found.nan_is_zero = true;
-        quotient = node.operands[2];
-      } else {
-        break;
-      }
-    }
-    const std::optional<Softmax> softmax = match_softmax(graph, quotient);
-    if (!softmax) continue;
-    found.softmax = *softmax;
-    found.logits = softmax->sum.of;
+    if (!find_softmax(graph, found.weights, found)) continue;
+    found.logits = found.softmax.sum.of;
     const std::optional<NodeId> scores = dot_before(graph, found.logits);
     if (!scores) continue;
     found.scores = *scores;
+    if (weighs_by_scores(graph, found)) continue;
     for (const NodeId id : nodes_between(graph, *scores, product)) {
       if (id != *scores && id != product) found.inner.push_back(id);
     }

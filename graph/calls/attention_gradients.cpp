@@ -315,7 +315,7 @@ class GradientJoiner {
     call.root = inside.contains(found.gradient) ? found.gradient : found.dot;
     call.result = products[0]->result;
     if (products.size() > 1) call.further = {products[1]->result};
-    CallLeaves leaves(graph_, inside);
+    CallLeaves leaves(graph_, inside, true);
     for (const NodeId id : inside) {
       if (id != call.root) call.epilogue.push_back(id);
       if (graph_.node(id).op != Op::dot) continue;

@@ -9,6 +9,15 @@ namespace stitch::graph {
 namespace {
 
 bool only_moves(Op op) { return op == Op::broadcast || op == Op::reshape || op == Op::transpose; }
+/// Random numbers are drawn for parts of a tensor, and put together.
+bool only_places(Op op) { return only_moves(op) || op == Op::slice || op == Op::concatenate; }
+
+/// A key's words and a seed are computed wherever they are used; what has more elements is in memory.
+constexpr std::int64_t few_elements = 4;
+/// Elements for each of what is read for them.
+constexpr std::int64_t little = 16;
+/// Random numbers as JAX writes them out have some sixty operators.
+constexpr std::size_t most_leaves = 4, most_behind_leaves = 96;
 
 }  // namespace
 
@@ -74,11 +83,42 @@ void CallLeaves::add(Value value) {
   while (!inside_.contains(value.node) && !is_of_nothing(value.node)) {
     const Node& node = graph_.node(value.node);
     if (!only_moves(node.op)) {
+      const std::vector<Value> made_of = little_behind(value);
+      for (const Value leaf : made_of) {
+        if (std::ranges::count(found, leaf) == 0) found.push_back(leaf);
+      }
+      if (!made_of.empty()) return;
       if (std::ranges::count(found, value) == 0) found.push_back(value);
       return;
     }
     value = node.operands[0];
   }
+}
+
+std::vector<Value> CallLeaves::little_behind(Value value) const {
+  const std::int64_t most = graph_.type(value).elements() / little;
+  if (!of_little_) return {};
+  std::vector<Value> open = {value}, leaves;
+  std::set<NodeId> seen;
+  while (!open.empty()) {
+    const Value each = open.back();
+    open.pop_back();
+    const Node& node = graph_.node(each.node);
+    const std::int64_t elements = graph_.type(each).elements();
+    if (inside_.contains(each.node) || seen.size() > most_behind_leaves) return {};
+    if (node.op == Op::iota || (node.op == Op::constant && elements == 1)) continue;
+    const bool computed = is_elementwise(node.op), small = elements <= most;
+    // Of a scalar key others are drawn once.
+    const bool is_leaf = small && (elements > few_elements ? node.op != Op::convert : makes_random_bits(node.op));
+    const bool goes_on = only_places(node.op) || (computed && !is_leaf);
+    if (goes_on) {
+      if (seen.insert(each.node).second) open.insert(open.end(), node.operands.begin(), node.operands.end());
+      continue;
+    }
+    if (!small) return {};
+    if (std::ranges::count(leaves, each) == 0) leaves.push_back(each);
+  }
+  return leaves.size() <= most_leaves ? leaves : std::vector<Value>{};
 }
 
 bool CallLeaves::is_of_nothing(NodeId start) const {

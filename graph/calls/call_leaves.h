@@ -45,8 +45,11 @@ class CallValues {
 /// and positions), and what is repeated or moved in the layout that it has there.
 class CallLeaves {
  public:
-  /// `inside`: the nodes that the call computes. Both must outlive it.
-  CallLeaves(const Graph& graph, const std::set<NodeId>& inside) : graph_(graph), inside_(inside) {}
+  /// `inside`: the nodes that the call computes. `of_little`: so is what is made, element by element, of few tensors
+  /// that are much smaller: masks of lengths or segments, and random numbers, of which everybody who has their key
+  /// draws the same (a dropout's, forward and backward). Both must outlive it.
+  CallLeaves(const Graph& graph, const std::set<NodeId>& inside, bool of_little = false)
+      : graph_(graph), inside_(inside), of_little_(of_little) {}
 
   /// Adds what an operand needs.
   void add(Value value);
@@ -56,9 +59,12 @@ class CallLeaves {
  private:
   /// Whether it is made of constants and positions alone.
   [[nodiscard]] bool is_of_nothing(NodeId start) const;
+  /// What a value is made of that is much smaller; empty: it is made of more than that.
+  [[nodiscard]] std::vector<Value> little_behind(Value value) const;
 
   const Graph& graph_;
   const std::set<NodeId>& inside_;
+  const bool of_little_;
 };
 
 }  // namespace stitch::graph

@@ -17,25 +17,36 @@ using graph::NodeId;
 using graph::StridedView;
 using graph::Value;
 
-/// The updates that keys and values are made by, if they are.
+/// The updates, or the gathers of pages, that keys and values are made by, if they are.
 struct Updates {
   std::optional<NodeId> keys, values;
 };
-Updates updates_of(const Graph& graph, const graph::Attention& attention) {
+template <class Before>
+Updates made_by(const Graph& graph, const graph::Attention& attention, const Before& before) {
   Updates updates;
   for (const Value operand : graph.node(attention.scores).operands) {
-    if (!updates.keys) updates.keys = update_before(graph, operand);
+    if (!updates.keys) updates.keys = before(graph, operand);
   }
-  updates.values = update_before(graph, attention.values);
+  updates.values = before(graph, attention.values);
   return updates;
 }
 
-/// The parameters, those that are updated as the updates leave them.
-std::vector<Value> sources_of(const Graph& graph, const Updates& updates) {
+/// The parameters, those that are updated as the updates leave them, and caches as their pages are gathered. Error:
+/// unsupported (pages of one cache by two tables).
+Result<std::vector<Value>> sources_of(const Graph& graph, const Updates& updates, const Updates& gathers) {
   std::vector<Value> sources;
   for (const NodeId parameter : graph.parameters()) sources.push_back({parameter, 0});
+  const auto replace = [&](int parameter, NodeId by) {
+    const bool other = sources[parameter] != Value{graph.parameters()[parameter], 0} && sources[parameter].node != by;
+    sources[parameter] = {by, 0};
+    return !other;
+  };
   for (const auto& update : {updates.keys, updates.values}) {
-    if (update) sources[updated_parameter_of(graph, *update)] = {*update, 0};
+    if (update) replace(updated_parameter_of(graph, *update), *update);
+  }
+  for (const auto& gather : {gathers.keys, gathers.values}) {
+    if (gather && !replace(paged_parameter_of(graph, *gather), *gather))
+      return make_error(ErrorKind::unsupported, "keys and values in pages of one cache, each by its own table");
   }
   return sources;
 }
@@ -119,15 +130,18 @@ void join_shared_heads(AttentionProblem& problem) {
   const std::int64_t heads = std::gcd(shared_by(problem.scores.right), shared_by(problem.product.right));
   if (heads == 1 || problem.rows() > few_rows) return;
   AttentionProblem joined = problem;
-  const bool all = move_to_rows(joined.scores.left.batch, joined.scores.left.free, heads) &&
-                   move_to_rows(joined.scores.result.batch, joined.scores.result.rows, heads) &&
-                   move_to_rows(joined.product.result.batch, joined.product.result.rows, heads) &&
+  const auto joins = [&](ContractionResult& result) { return move_to_rows(result.batch, result.rows, heads); };
+  const bool all = (!joined.dropout || joins(joined.dropout->result)) &&
+                   move_to_rows(joined.scores.left.batch, joined.scores.left.free, heads) &&
+                   joins(joined.scores.result) && joins(joined.product.result) &&
                    take_inner(joined.scores.right.batch, heads) && take_inner(joined.product.right.batch, heads) &&
                    std::ranges::all_of(joined.statistics, [&](RowStatistic& statistic) {
                      return move_to_rows(statistic.batch, statistic.rows, heads);
                    });
   if (!all) return;
-  for (ContractionProblem* part : {&joined.scores, &joined.product}) {
+  std::vector<ContractionProblem*> parts = {&joined.scores, &joined.product};
+  if (joined.dropout) parts.push_back(&*joined.dropout);
+  for (ContractionProblem* part : parts) {
     part->batch /= heads;
     part->rows *= heads;
   }
@@ -159,11 +173,35 @@ Status find_updates(const Graph& graph, const Updates& updates, AttentionProblem
   return {};
 }
 
+/// What becomes of the softmax before it is multiplied.
+Result<ContractionProblem> dropout_of(const Graph& graph, std::vector<Value> sources, const graph::Attention& attention,
+                                      const ContractionProblem& product) {
+  sources.push_back(attention.quotient);
+  STITCH_ASSIGN(Graph part, graph::subgraph(graph, sources, {attention.weights}));
+  ContractionProblem dropout;
+  dropout.batch = product.batch;
+  dropout.rows = product.rows;
+  dropout.columns = product.contracted;
+  const ContractionOperand& lies = product.left;
+  dropout.result = {lies.dtype, lies.batch, lies.free, lies.contracted, false};
+  dropout.root = part.parameters().back();
+  dropout.graph = std::make_shared<const Graph>(std::move(part));
+  return dropout;
+}
+
 bool is_supported(const ContractionProblem& problem) { return problem.accumulator == graph::DType::f32; }
 
 }  // namespace
 
-std::int64_t AttentionProblem::least_bytes() const { return kernel::least_bytes(*graph); }
+std::int64_t AttentionProblem::least_bytes() const {
+  std::int64_t bytes = kernel::least_bytes(*graph);
+  for (const auto& [paged, operand] : {std::pair(&paged_keys, &scores.right), {&paged_values, &product.right}}) {
+    if (!*paged || (operand == &product.right && paged_keys == paged_values)) continue;
+    const std::int64_t unread = std::max<std::int64_t>(0, (*paged)->cache_elements() - (*paged)->gathered);
+    bytes -= unread * graph::byte_size(operand->dtype);
+  }
+  return bytes;
+}
 
 Result<AttentionProblem> derive_attention(Graph graph) {
   AttentionProblem problem;
@@ -174,9 +212,10 @@ Result<AttentionProblem> derive_attention(Graph graph) {
   if (!found) return make_error(ErrorKind::unsupported, "two dots that are no attention");
   problem.empty_is_zero = found->softmax.empty_is_zero;
   problem.nan_is_zero = found->nan_is_zero;
+  problem.weight_scale = found->softmax.scale;
   STITCH_ASSIGN(problem.result, result_of_product(g, product));
-  const Updates updates = updates_of(g, *found);
-  const std::vector<Value> sources = sources_of(g, updates);
+  const Updates updates = made_by(g, *found, update_before), gathers = made_by(g, *found, gather_before);
+  STITCH_ASSIGN(const std::vector<Value> sources, sources_of(g, updates, gathers));
   STITCH_ASSIGN(problem.scores, part_of(g, sources, std::nullopt, found->logits));
   STITCH_ASSIGN(problem.product, part_of(g, sources, found->weights, g.results()[problem.result]));
   const int weights = static_cast<int>(g.parameters().size());
@@ -197,9 +236,20 @@ Result<AttentionProblem> derive_attention(Graph graph) {
   for (const auto& update : {updates.keys, updates.values}) {
     if (update) others.push_back(result_of_update(g, *update));
   }
+  if (!found->dropout.empty()) {
+    STITCH_ASSIGN(problem.dropout, dropout_of(g, sources, *found, problem.product));
+  }
   STITCH_ASSIGN(problem.statistics, row_statistics_of(g, *found, others, problem.scores.result));
   join_shared_heads(problem);
   STITCH_TRY(find_updates(g, updates, problem));
+  if (gathers.keys && paged_parameter_of(g, *gathers.keys) != problem.scores.right.parameter)
+    return make_error(ErrorKind::unsupported, "queries in pages");
+  if (gathers.keys) {
+    STITCH_ASSIGN(problem.paged_keys, paged_operand(g, *gathers.keys, problem.scores.right));
+  }
+  if (gathers.values) {
+    STITCH_ASSIGN(problem.paged_values, paged_operand(g, *gathers.values, problem.product.right));
+  }
   // The weights are never in memory.
   problem.product.left.batch = graph::collapsed({{problem.batch(), problem.rows() * problem.keys()}});
   problem.product.left.free = graph::collapsed({{problem.rows(), problem.keys()}});
@@ -209,14 +259,19 @@ Result<AttentionProblem> derive_attention(Graph graph) {
 
 std::string to_string(const AttentionProblem& problem) {
   const bool keys = problem.updated_keys.has_value(), values = problem.updated_values.has_value();
-  return fmt::format("{} {}×[{},{}]·[{},{}], softmax, ·[{},{}] → {}{}{}", to_string(problem.scores.left.dtype),
-                     problem.batch(), problem.rows(), problem.depth(), problem.keys(), problem.depth(), problem.keys(),
-                     problem.width(), to_string(problem.product.result.dtype),
-                     problem.statistics.empty() ? "" : ", with row statistics",
+  const bool paged_keys = problem.paged_keys.has_value(), paged_values = problem.paged_values.has_value();
+  return fmt::format("{} {}×[{},{}]·[{},{}], softmax{}, ·[{},{}] → {}{}{}{}", to_string(problem.scores.left.dtype),
+                     problem.batch(), problem.rows(), problem.depth(), problem.keys(), problem.depth(),
+                     problem.dropout ? ", dropout" : "", problem.keys(), problem.width(),
+                     to_string(problem.product.result.dtype), problem.statistics.empty() ? "" : ", with row statistics",
                      keys && values ? ", with updated keys and values"
                      : keys         ? ", with updated keys"
                      : values       ? ", with updated values"
-                                    : "");
+                                    : "",
+                     paged_keys && paged_values ? ", of paged keys and values"
+                     : paged_keys               ? ", of paged keys"
+                     : paged_values             ? ", of paged values"
+                                                : "");
 }
 
 Hash128 attention_hash(const AttentionProblem& problem) {
@@ -224,9 +279,13 @@ Hash128 attention_hash(const AttentionProblem& problem) {
   hasher.text("stitch-attention-1").text(contraction_hash(problem.scores).hex());
   hasher.text(contraction_hash(problem.product).hex())
       .integer((problem.empty_is_zero ? 1 : 0) + (problem.nan_is_zero ? 2 : 0));
+  if (problem.weight_scale != 1) hasher.text(fmt::format("scale {}", problem.weight_scale));
+  if (problem.dropout) hasher.text("dropout").text(contraction_hash(*problem.dropout).hex());
   hash_statistics(hasher, problem.statistics);
   if (problem.updated_keys) hash_update(hasher.text("updated keys"), *problem.updated_keys);
   if (problem.updated_values) hash_update(hasher.text("updated values"), *problem.updated_values);
+  if (problem.paged_keys) hash_pages(hasher.text("paged keys"), *problem.paged_keys);
+  if (problem.paged_values) hash_pages(hasher.text("paged values"), *problem.paged_values);
   return hasher.finish();
 }
 

@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "base/result.h"
 #include "graph/graph.h"
+#include "kernel/attention/paged_operand.h"
 #include "kernel/attention/row_statistics.h"
 #include "kernel/attention/updated_operand.h"
 #include "kernel/contraction/contraction_problem.h"
@@ -17,6 +18,8 @@
 //     weights[b, m, j] = exp(logits[b, m, j] − maxⱼ) ÷ Σⱼ exp(logits[b, m, j] − maxⱼ)
 //     result[b, m, n]  = epilogue(Σⱼ weights[b, m, j] · values[b, n, j], b, m, n)
 //     logits[b, m, j]  = f(Σₖ queries[b, m, k] · keys[b, j, k], b, m, j)
+//
+// (with a dropout the values are multiplied by dropout(weights[b, m, j], b, m, j), which is linear in the weights)
 //
 // two contractions (contraction_problem.h) that share batch and rows: the scores, whose epilogue f has scales, masks
 // and biases, and the product of weights and values. The scores are never in memory: a block walks the keys with the
@@ -30,6 +33,10 @@ struct AttentionProblem {
   ContractionProblem scores;  ///< left: queries, right: keys; its result is the logits
   ContractionProblem
       product;  ///< left: the weights, in the type that is multiplied; right: values; columns: the result's
+  /// What of the weights is multiplied: the epilogue of a "product" whose root is a parameter more, in the place of the
+  /// softmax. Linear in it, so that it may come before the division by the row's sum.
+  std::optional<ContractionProblem> dropout;
+  double weight_scale = 1;               ///< a constant that all weights are multiplied by
   bool empty_is_zero = false;            ///< rows whose logits are all −∞ give 0 instead of NaN
   bool nan_is_zero = false;              ///< so do rows whose weights are NaN for any reason
   int result = 0;                        ///< the product's among the graph's results
@@ -37,6 +44,9 @@ struct AttentionProblem {
   /// Keys and values that are read with some of them replaced: scores.right and product.right are then the wholes,
   /// which lie as their parameters do.
   std::optional<UpdatedOperand> updated_keys, updated_values;
+  /// Keys and values in pages: scores.right and product.right are then all that the table has, as a gather would leave
+  /// it, and their parameters the caches.
+  std::optional<PagedOperand> paged_keys, paged_values;
   /// All that the kernel computes; its parameters are the kernel's arguments, and both contractions' number them so.
   std::shared_ptr<const graph::Graph> graph;
 
@@ -57,18 +67,18 @@ struct AttentionProblem {
       elements += *updated && (*updated)->result >= 0 ? (*updated)->elements : 0;
     return elements;
   }
-  /// Bytes of arguments and results: what must cross device memory.
+  /// Bytes of arguments and results: what must cross device memory. Of pages those that the table has.
   [[nodiscard]] std::int64_t least_bytes() const;
 };
 
 /// Reads a graph that is one attention (graph/calls/attention.h). One result is the product's; others may be its
 /// softmax's row statistics, or keys and values that are updated. Errors: unsupported (it is none; sums in f64 or
 /// integers; operands that are computed; batch and rows of the two products that do not go together; other results:
-/// row_statistics.h; other updates: updated_operand.h), with what is in the way.
+/// row_statistics.h; other updates: updated_operand.h; other pages: paged_operand.h), with what is in the way.
 Result<AttentionProblem> derive_attention(graph::Graph graph);
 
-/// "bf16 64×[1024,64]·[1024,64], softmax, ·[1024,64] → bf16", and "…, with row statistics" or "…, with updated keys and
-/// values" where there are some.
+/// "bf16 64×[1024,64]·[1024,64], softmax, ·[1024,64] → bf16", with "softmax, dropout" of a dropout, and "…, with row
+/// statistics" or "…, with updated keys and values" or "…, of paged keys and values" where there are some.
 std::string to_string(const AttentionProblem& problem);
 /// Names the problem by all that a kernel's code depends on.
 Hash128 attention_hash(const AttentionProblem& problem);

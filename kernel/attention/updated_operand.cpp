@@ -26,7 +26,7 @@ std::optional<std::int64_t> integer_of(const Graph& graph, Value value) {
   return number ? std::optional(static_cast<std::int64_t>(*number)) : std::nullopt;
 }
 
-std::int64_t elements_of(const ContractionDigits& digits) {
+std::int64_t elements_along(const ContractionDigits& digits) {
   std::int64_t elements = 1;
   for (const auto& digit : digits) elements *= digit.extent;
   return elements;
@@ -85,7 +85,7 @@ Result<UpdatedOperand> updated_operand(const Graph& graph, NodeId update, const 
   if (keys != ContractionDigits{{dims[along], inner}})
     return make_error(ErrorKind::unsupported, "an update along something else than the keys");
   const std::int64_t elements = node.type().elements();
-  if (whole.offset != 0 || batches * elements_of(keys) * elements_of(others) != elements)
+  if (whole.offset != 0 || batches * elements_along(keys) * elements_along(others) != elements)
     return make_error(ErrorKind::unsupported, "keys or values that are a part of what is updated, or repeat it");
   if (contiguity(whole) != (free ? Contiguity::contracted : Contiguity::free))
     return make_error(ErrorKind::unsupported, "updated keys or values that lie side by side along the keys");

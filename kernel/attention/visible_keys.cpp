@@ -51,9 +51,11 @@ Interval compared(Comparison direction, Interval a, Interval b) {
 /// What a value's elements in a box may be.
 class Bounds {
  public:
-  explicit Bounds(const Graph& graph) : graph_(graph) {}
+  /// `shown`: what is taken for true.
+  explicit Bounds(const Graph& graph, std::optional<Value> shown = {}) : graph_(graph), shown_(shown) {}
 
   [[nodiscard]] Interval of(Value value, const Box& box) const {  // NOLINT(misc-no-recursion): a mask's few operators
+    if (value == shown_) return truth(true, false);
     const Node& node = graph_.node(value.node);
     const auto operand = [&](int i) { return of(node.operands[i], box); };
     switch (node.op) {
@@ -135,12 +137,14 @@ class Bounds {
   }
 
   const Graph& graph_;
+  const std::optional<Value> shown_;
 };
 
 /// The logits' dimensions in terms of rows and keys.
 class LogitBoxes {
  public:
-  explicit LogitBoxes(const AttentionProblem& problem) : p_(problem), graph_(*problem.scores.graph), bounds_(graph_) {
+  explicit LogitBoxes(const AttentionProblem& problem, std::optional<Value> shown = {})
+      : p_(problem), graph_(*problem.scores.graph), bounds_(graph_, shown) {
     logits_ = graph_.results()[0];
     const graph::Dims& dims = graph_.type(logits_).dims;
     std::int64_t stride = 1;
@@ -293,6 +297,13 @@ bool each_row_sees_some(const AttentionProblem& problem) {
   return each_sees_some(LogitBoxes(problem), {0, problem.rows() - 1}, problem.keys(), problem.rows());
 }
 
+bool each_row_sees_first(const AttentionProblem& problem, Value shown, bool turned) {
+  const Range first = {0, 0};
+  const LogitBoxes logits(problem, shown);
+  return turned ? logits.all_seen_at(first, {0, problem.keys() - 1})
+                : logits.all_seen_at({0, problem.rows() - 1}, first);
+}
+
 KeyTiles KeyWalk::of(std::int64_t row_tile, const AttentionSchedule& s, std::int64_t key_tiles) const {
   const std::int64_t begin = row_tile % period * s.block_rows;
   KeyTiles tiles = {0, key_tiles};
@@ -342,12 +353,13 @@ KeyWalk key_walk(const AttentionProblem& problem, const AttentionSchedule& sched
   return {};
 }
 
-std::optional<KeyWalk> seen_keys(const AttentionProblem& problem, const AttentionSchedule& schedule) {
+std::optional<KeyWalk> seen_keys(const AttentionProblem& problem, const AttentionSchedule& schedule,
+                                 std::optional<Value> shown) {
   const std::int64_t keys = schedule.block_keys, tiles = problem.keys() / keys;
   AttentionSchedule skipping = schedule;
   skipping.skips = true;
   KeyWalk walk{key_walk(problem, skipping).period, {}, {}};
-  const LogitBoxes logits(problem);
+  const LogitBoxes logits(problem, shown);
   bool any = false;
   for (std::int64_t t = 0; t < problem.rows() / schedule.block_rows; ++t) {
     const std::int64_t row = t * schedule.block_rows, begin = t % walk.period * schedule.block_rows;

@@ -25,6 +25,10 @@ std::vector<KeyTiles> visible_keys(const AttentionProblem& problem, std::int64_t
 /// at its own place.
 bool each_row_sees_some(const AttentionProblem& problem);
 
+/// Whether each row sees the first key, where the node of `shown`, a comparison of the scores' graph, is true.
+/// `turned`: rows are the keys, so that each column sees the first row.
+bool each_row_sees_first(const AttentionProblem& problem, graph::Value shown, bool turned = false);
+
 /// The same in the form that a kernel computes: of tile t of rows, with u = t mod period,
 ///
 ///     first = max(0, (u · block_rows + below) ÷ block_keys)           where there is `below`
@@ -42,8 +46,10 @@ KeyWalk key_walk(const AttentionProblem& problem, const AttentionSchedule& sched
 inline constexpr double hiding_logit = -1e9;
 
 /// Of which tiles of keys all logits are visible by what the graph says of positions: there its selects that hide keys
-/// need not be computed. In the walk's form, whole tiles of rows and keys alone. Nothing: of none.
-std::optional<KeyWalk> seen_keys(const AttentionProblem& problem, const AttentionSchedule& schedule);
+/// need not be computed. In the walk's form, whole tiles of rows and keys alone. Nothing: of none. `shown`: a
+/// comparison that is taken for true (key_limit.h).
+std::optional<KeyWalk> seen_keys(const AttentionProblem& problem, const AttentionSchedule& schedule,
+                                 std::optional<graph::Value> shown = {});
 
 /// Where visible logits are the sums times a positive constant, and the others −∞: that constant.
 std::optional<double> logit_factor(const AttentionProblem& problem);

@@ -55,7 +55,16 @@ const std::vector<AttentionCase> cases = {
     AttentionCase{"one_key", {2}, 16, 1, 16, 16},
     AttentionCase{"wide", {1}, 32, 48, 128, 128, DType::bf16},
     AttentionCase{"deep_80", {1, 2}, 40, 64, 80, 80, DType::f16, Mask::none, 1, false, true},
-    lines_of_keys({"lines_of_keys", {2}, 72, 136, 64, 32, DType::f16, Mask::causal})};
+    lines_of_keys({"lines_of_keys", {2}, 72, 136, 64, 32, DType::f16, Mask::causal}),
+    with_dropout({"dropout", {2, 2}, 72, 96, 64, 64, DType::f16, Mask::causal}, Dropout::selected),
+    with_dropout({"dropout_by_a_factor", {3}, 40, 64, 32, 32, DType::bf16}, Dropout::multiplied),
+    with_dropout({"narrow_dropout", {2}, 64, 64, 32, 32, DType::f16, Mask::keys}, Dropout::narrow),
+    with_dropout({"dropout_f32", {2}, 48, 80, 32, 32, DType::f32}, Dropout::selected),
+    with_dropout({"odd_dropout", {3}, 37, 53, 40, 24}, Dropout::multiplied),
+    with_dropout({"dropout_of_shared_heads", {2, 8}, 4, 72, 32, 32, DType::bf16, Mask::none, 4}, Dropout::selected),
+    with_dropout(
+        {"dropout_of_turned_weights", {2}, 32, 64, 32, 48, DType::f16, Mask::none, 1, false, false, true, true},
+        Dropout::selected)};
 
 std::string name_of(const testing::TestParamInfo<AttentionCase>& each) { return each.param.name; }
 
@@ -85,6 +94,121 @@ std::vector<AttentionCase> small_types() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, WarpgroupAttentionEmulated, testing::ValuesIn(small_types()), name_of);
+
+// ---- lengths and pages
+
+/// Parameters of s32, which say lengths, segments or pages, have these values one after the other.
+std::vector<Bytes> inputs_with(const graph::Graph& graph, const std::vector<double>& integers) {
+  std::vector<Bytes> inputs = inputs_of(graph);
+  for (std::size_t p = 0; p < inputs.size(); ++p) {
+    const graph::TensorType& type = graph.node(graph.parameters()[p]).type();
+    if (type.dtype != DType::s32) continue;
+    std::vector<double> values(type.elements());
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = integers[i % integers.size()];
+    inputs[p] = bytes_of(type.dtype, values);
+  }
+  return inputs;
+}
+
+std::vector<AttentionSchedule> schedules_with(const AttentionProblem& problem, int rows, int keys, int split) {
+  AttentionSchedule plain = schedule_of(problem);
+  plain.block_rows = rows;
+  plain.warp_rows = 16;
+  plain.block_keys = keys;
+  plain.split = split;
+  kernel::fit_accesses(problem, plain);
+  std::vector<AttentionSchedule> all = {plain};
+  for (const bool overlaps : {false, true}) {
+    all.push_back(together_of(problem, [&](AttentionSchedule& s) {
+      s.block_rows = 64;
+      s.block_keys = keys;
+      s.split = split;
+      s.overlaps = overlaps;
+    }));
+  }
+  return all;
+}
+
+/// Lengths that end within a tile, at its end, before the first key and beyond the last one.
+TEST(AttentionKernelEmulated, LengthsEndWhatIsWalked) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  for (const Mask mask : {Mask::lengths, Mask::causal_lengths}) {
+    for (const double hidden : {-infinity, -1e9}) {
+      AttentionCase attention{"", {5, 2}, 64, 128, 32, 32, DType::f16, mask};
+      attention.hidden = hidden;
+      const AttentionProblem problem = problem_of(attention);
+      for (const int split : {1, 2}) {
+        for (const AttentionSchedule& schedule : schedules_with(problem, 64, 32, split)) {
+          SCOPED_TRACE(to_string(problem) + "\n" + to_string(schedule));
+          const KernelCase each = case_of(problem, schedule);
+          EXPECT_THAT(each.kernel.source, testing::HasSubstr("shown_keys("));
+          expect_right(each, inputs_with(*each.graph, {33, 64, hidden == -infinity ? 1.0 : 0, 200, 128}));
+        }
+      }
+    }
+  }
+}
+
+/// What is behind a length is not read: no pages of it are asked for, and NaN there stays there.
+TEST(AttentionKernelEmulated, NothingBehindALengthIsRead) {
+  const AttentionProblem problem = problem_of({"", {1, 1}, 64, 256, 32, 32, DType::f16, Mask::lengths});
+  for (const AttentionSchedule& schedule : schedules_with(problem, 64, 32, 1)) {
+    SCOPED_TRACE(to_string(schedule));
+    const KernelCase each = case_of(problem, schedule);
+    std::vector<Bytes> inputs = inputs_with(*each.graph, {40});
+    std::vector<Bytes> poisoned = inputs;
+    std::vector<double> values(256 * 32, 0.5);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i % 7) / 8;
+    inputs[2] = bytes_of(DType::f16, values);
+    std::fill(values.begin() + 64 * 32, values.end(), std::numeric_limits<double>::quiet_NaN());
+    poisoned[2] = bytes_of(DType::f16, values);
+    EXPECT_EQ(run(each, inputs).results, run(each, poisoned).results);
+  }
+}
+
+/// A row may see nothing of what is before the length, and then counts all keys alike: they are walked.
+TEST(AttentionKernelEmulated, LengthsOfRowsThatMaySeeNothingEndNothing) {
+  AttentionCase attention{"", {2, 1}, 64, 128, 32, 32, DType::f16, Mask::window_lengths};
+  attention.hidden = -1e9;
+  const AttentionProblem problem = problem_of(attention);
+  for (const AttentionSchedule& schedule : schedules_with(problem, 64, 32, 1)) {
+    const KernelCase each = case_of(problem, schedule);
+    EXPECT_THAT(each.kernel.source, testing::Not(testing::HasSubstr("shown_keys(")));
+    expect_right(each, inputs_with(*each.graph, {20, 64}));
+  }
+}
+
+TEST(AttentionKernelEmulated, SegmentsAreComparedOnTheWay) {
+  for (const DType dtype : {DType::bf16, DType::f32}) {
+    AttentionCase attention{"", {2, 2}, 64, 64, 32, 32, dtype, Mask::segments};
+    const AttentionProblem problem = problem_of(attention);
+    const KernelCase each = case_of(problem, schedule_of(problem));
+    expect_attention(each, inputs_with(*each.graph, {0, 0, 0, 1, 1, 2, 2, 2}));
+  }
+}
+
+TEST(AttentionKernelEmulated, PagesAreReadWhereTheTableSays) {
+  using kernel::test::with_pages;
+  for (const AttentionCase& attention : {with_pages({"", {2, 2}, 64, 128, 32, 32, DType::f16}, 16),
+                                         with_pages({"", {2, 8}, 1, 128, 64, 64, DType::bf16, Mask::lengths, 4}, 32),
+                                         with_pages({"", {2, 2}, 40, 96, 32, 64, DType::f16, Mask::causal}, 8),
+                                         with_pages({"", {2, 2}, 24, 64, 32, 32, DType::f32}, 16),
+                                         with_pages({"", {2, 2}, 8, 40, 32, 32, DType::f16}, 1)}) {
+    const AttentionProblem problem = problem_of(attention);
+    ASSERT_TRUE(problem.paged_keys && problem.paged_values);
+    std::vector<AttentionSchedule> schedules = {schedule_of(problem)};
+    AttentionSchedule split = schedules[0];
+    split.split = 2;
+    schedules.push_back(split);
+    if (const auto together = warpgroup_schedule(problem, true)) schedules.push_back(*together);
+    for (const AttentionSchedule& schedule : schedules) {
+      SCOPED_TRACE(to_string(problem) + "\n" + to_string(schedule));
+      const KernelCase each = case_of(problem, schedule);
+      // Pages in no order, one of them twice, and numbers beyond the cache on either side.
+      expect_attention(each, inputs_with(*each.graph, {5, 0, 3, 9, 1, 3, 70, -2, 4}));
+    }
+  }
+}
 
 struct Together {
   std::string name;

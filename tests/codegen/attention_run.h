@@ -22,6 +22,7 @@ using graph::DType;
 using kernel::AttentionProblem;
 using kernel::AttentionSchedule;
 using kernel::test::AttentionCase;
+using kernel::test::Dropout;
 using kernel::test::Mask;
 
 inline std::vector<Bytes> inputs_of(const graph::Graph& graph) {

@@ -58,6 +58,7 @@ std::vector<Bytes> inputs_of(const graph::Graph& graph) {
       value = (static_cast<double>(random.below(33)) - 16) / 16;
       if (of_rows && row_values == 1) value = 2 + std::abs(value);
       if (of_rows && row_values == 2) value = 0.25 + std::abs(value) / 4;
+      if (type.dtype == DType::s32) value = static_cast<double>(random.below(type.elements() * 30));  // lengths
     }
     inputs.push_back(bytes_of(type.dtype, values));
   }
@@ -84,6 +85,15 @@ const std::vector<ChainCase> cases = {
     ChainCase{"dkv_heads_inside", Kind::keys_and_values, {2, 3}, 40, 24, 32, 32, DType::f32, false, false, true},
     ChainCase{"dkv_shared_heads", Kind::keys_and_values, {2, 8}, 40, 40, 32, 32, DType::bf16, true, false, false, 4},
     ChainCase{"dq_shared_heads", Kind::queries, {2, 8}, 40, 40, 32, 32, DType::bf16, true, false, false, 4},
+    ChainCase{"dq_dropout", Kind::queries, {2}, 64, 96, 64, 64, DType::f16, false, false, false, 1, true},
+    ChainCase{"dkv_dropout", Kind::keys_and_values, {2}, 64, 96, 64, 64, DType::bf16, true, false, false, 1, true},
+    ChainCase{"dkv_dropout_odd", Kind::keys_and_values, {2}, 37, 53, 32, 32, DType::f32, false, false, true, 1, true},
+    ChainCase{"dv_dropout", Kind::values, {2}, 64, 64, 32, 32, DType::f16, false, false, false, 1, true},
+    ChainCase{"dq_lengths", Kind::queries, {3}, 64, 128, 32, 32, DType::f16, true, false, false, 1, false, true},
+    ChainCase{
+        "dkv_lengths", Kind::keys_and_values, {3}, 64, 128, 32, 32, DType::bf16, false, false, false, 1, false, true},
+    ChainCase{
+        "dkv_lengths_f32", Kind::keys_and_values, {3}, 40, 70, 32, 32, DType::f32, true, false, true, 1, true, true},
     ChainCase{"gelu", Kind::gelu, {2}, 70, 200, 64, 48},
     ChainCase{"gelu_f32", Kind::gelu, {1}, 33, 90, 40, 24, DType::f32},
     ChainCase{"dq_wide", Kind::queries, {1}, 32, 48, 128, 128, DType::bf16},
@@ -102,6 +112,27 @@ TEST_P(ChainEmulated, IsRight) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, ChainEmulated, testing::ValuesIn(cases), [](const auto& each) { return each.param.name; });
+
+/// Tiles of keys behind a length are walked by nobody.
+TEST(ChainEmulated, LengthsEndWhatIsWalked) {
+  for (const Kind kind : {Kind::queries, Kind::keys_and_values}) {
+    const ProductChain chain =
+        chain_of({"", kind, {2}, 128, 256, 32, 32, DType::f16, false, false, false, 1, false, true});
+    const KernelCase each = case_of(chain, schedule_of(chain));
+    std::vector<Bytes> inputs = inputs_of(*each.graph);
+    const auto with_length = [&](double length) {
+      for (std::size_t p = 0; p < inputs.size(); ++p) {
+        const graph::TensorType& type = each.graph->node(each.graph->parameters()[p]).type();
+        if (type.dtype == DType::s32) inputs[p] = bytes_of(type.dtype, std::vector<double>{length, length});
+      }
+      expect_right(each, inputs);
+      return run(each, inputs).counters.total().warps;
+    };
+    const auto all = with_length(256), few = with_length(30);
+    EXPECT_LT(2 * few, all);
+    EXPECT_GE(with_length(0), all) << "where none is shown all count alike";
+  }
+}
 
 /// The first of some small schedules by wgmma that is legal; nothing: none is.
 std::optional<ChainSchedule> warpgroup_schedule(const ProductChain& chain, int rows, int stages) {

@@ -87,6 +87,55 @@ TEST(AttentionCall, UpdatesInPlaceAreLeftToFragments) {
   ASSERT_EQ(given.fragments.size(), 1U);
 }
 
+/// Of a dropout the kernel reads the key alone; what weighs by the scores is none.
+TEST(AttentionCall, ADropoutIsItsOwn) {
+  using kernel::test::Dropout;
+  for (const Dropout how : {Dropout::selected, Dropout::multiplied, Dropout::narrow}) {
+    const Graph graph = attention_graph(with_dropout({"", {2, 4}, 16, 24, 8, 8, DType::f16, Mask::causal}, how));
+    const std::vector<LibraryCall> calls = calls_of(graph);
+    ASSERT_EQ(calls.size(), 1U);
+    ASSERT_EQ(calls[0].operands.size(), 4U) << "queries, keys, values and the key";
+    EXPECT_EQ(graph.type(calls[0].operands[3]).elements(), 2);
+    CutOptions options;
+    options.library.own = [](const Graph&, bool) { return true; };
+    EXPECT_TRUE(cut(graph, options).fragments.empty()) << "the mask is in no memory";
+  }
+}
+
+/// Masks of lengths and segments are made on the way, of what is much smaller.
+TEST(AttentionCall, MasksOfLittleAreItsOwn) {
+  for (const Mask mask : {Mask::lengths, Mask::causal_lengths, Mask::segments}) {
+    const Graph graph = attention_graph({"", {2, 4}, 48, 64, 8, 8, DType::f16, mask});
+    const std::vector<LibraryCall> calls = calls_of(graph);
+    ASSERT_EQ(calls.size(), 1U);
+    EXPECT_EQ(calls[0].operands.size(), mask == Mask::segments ? 5U : 4U);
+    for (const Value operand : calls[0].operands) EXPECT_EQ(graph.node(operand.node).op, Op::parameter);
+  }
+  // Of one row the numbers of segments are no less than what they hide.
+  const Graph graph = attention_graph({"", {2, 4}, 1, 8, 8, 8, DType::f16, Mask::segments});
+  ASSERT_EQ(calls_of(graph).size(), 1U);
+  EXPECT_EQ(calls_of(graph)[0].operands.size(), 4U) << "the mask";
+}
+
+/// What is gathered is in no memory, where nobody else needs it.
+TEST(AttentionCall, PagesAreReadWhereTheyLie) {
+  const Graph graph = attention_graph(kernel::test::with_pages({"", {2, 4}, 1, 64, 8, 8, DType::f16}, 16));
+  const std::vector<LibraryCall> calls = calls_of(graph);
+  ASSERT_EQ(calls.size(), 1U);
+  EXPECT_THAT(calls[0].description, testing::HasSubstr("of pages"));
+  EXPECT_EQ(calls[0].operands.size(), 4U) << "queries, two caches, the table of both";
+  for (const Value operand : calls[0].operands) EXPECT_EQ(graph.node(operand.node).op, Op::parameter);
+  CutOptions options;
+  options.library.own = [](const Graph&, bool) { return true; };
+  EXPECT_TRUE(cut(graph, options).fragments.empty());
+  options.library.own = [](const Graph& call, bool) {
+    return std::ranges::none_of(call.nodes(), [](const Node& node) { return node.op == Op::gather; });
+  };
+  const CutGraph apart = cut(graph, options);
+  ASSERT_EQ(apart.calls.size(), 1U) << "a kernel that cannot takes what is gathered";
+  EXPECT_EQ(apart.fragments.size(), 1U);
+}
+
 TEST(AttentionCall, WhereNobodyWantsItItIsTwo) {
   const Graph graph = attention_graph({"", {2}, 16, 24, 8, 8});
   EXPECT_EQ(calls_of(graph, false).size(), 2U);
@@ -120,6 +169,36 @@ TEST(AttentionCall, WhatOthersNeedStaysInMemory) {
             }),
             2U)
       << "scores are read by another operator";
+}
+
+/// An attention by hand whose weights are `changed`, as it is found.
+std::optional<Attention> attention_with(const std::function<Value(Builder&, Value scores, Value weights)>& changed) {
+  Builder b;
+  const Dims dims = {2, 16, 16};
+  const Value x = b.parameter(DType::f32, {2, 16, 8}), y = b.parameter(DType::f32, {2, 16, 8});
+  const Value scores = b.dot(x, y, {{0}, {0}, {2}, {2}, DType::f32});
+  const Value greatest = b.broadcast(b.reduce(ReduceKind::max, scores, {2}), dims, {0, 1});
+  const Value e = b.unary(Op::exp, b.binary(Op::subtract, scores, greatest));
+  const Value weights = b.binary(Op::divide, e, b.broadcast(b.reduce(ReduceKind::sum, e, {2}), dims, {0, 1}));
+  const Value product = b.dot(changed(b, scores, weights), y, {{0}, {0}, {2}, {1}, DType::f32});
+  const Graph graph = *b.finish({product});
+  const auto found = match_attention(graph, product.node);
+  if (found) {
+    EXPECT_EQ(found->quotient, weights);
+  }
+  return found;
+}
+
+TEST(AttentionCall, WeightsTimesTheScoresAreNoDropout) {
+  const auto times = [](Builder& b, Value weights, Value by) { return b.binary(Op::multiply, weights, by); };
+  const auto dropped = attention_with([&](Builder& b, Value, Value weights) {
+    return times(b, weights, b.parameter(DType::f32, {2, 16, 16}));
+  });
+  ASSERT_TRUE(dropped);
+  EXPECT_EQ(dropped->dropout.size(), 1U);
+  EXPECT_FALSE(attention_with([&](Builder& b, Value scores, Value weights) { return times(b, weights, scores); }));
+  EXPECT_FALSE(attention_with([](Builder& b, Value, Value weights) { return b.unary(Op::tanh, weights); }));
+  EXPECT_TRUE(attention_with([](Builder&, Value, Value weights) { return weights; })->dropout.empty());
 }
 
 TEST(AttentionCall, ItsPartsAreFound) {

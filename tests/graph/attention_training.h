@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "graph/builder.h"
+#include "tests/kernel/random_mask.h"
 
 /// Attentions with their gradients, as frameworks write them.
 namespace stitch::graph::testing {
@@ -24,6 +25,7 @@ enum class LookAlike : std::uint8_t {
   turned_gradient,  ///< the sum has the gradient with rows and keys exchanged
   sum_of_rows,      ///< over the rows
   other_weights,    ///< the sum has another softmax's weights
+  other_mask,       ///< the gradient of the weights is dropped by another key
 };
 
 struct TrainingCase {
@@ -42,6 +44,8 @@ struct TrainingCase {
   bool guarded = false;        ///< rows of −∞ alone have weights of 0
   LookAlike change = LookAlike::none;
   bool keeps_weights = false;  ///< which are a result, too
+  bool dropout = false;        ///< of weights and their gradient, by a key that is a parameter
+  bool multiplied = false;     ///< by a factor; else by a select
 };
 
 inline void PrintTo(const TrainingCase& training, std::ostream* out) { *out << training.name; }
@@ -143,6 +147,20 @@ class TrainingGraph {
     return b_.binary(Op::multiply, scores, b_.filled(c_.dtype, square(), c_.scale));
   }
 
+  /// By one mask, where nothing else is asked for.
+  Value dropped(Value weights, LookAlike change) {
+    constexpr double kept = 0.5;  // of which the reciprocal is exact
+    if (!c_.dropout) return weights;
+    if (mask_.node < 0 || change == LookAlike::other_mask)
+      mask_ = kernel::test::random_mask(b_, b_.parameter(DType::u32, {2}), square(), kept);
+    if (c_.multiplied) {
+      const Value factor = b_.binary(Op::multiply, b_.convert(mask_, wide), b_.filled(wide, square(), 1 / kept));
+      return b_.binary(Op::multiply, weights, factor);
+    }
+    const Value grown = b_.binary(Op::divide, weights, b_.filled(wide, square(), kept));
+    return b_.select(mask_, grown, b_.filled(wide, square(), 0));
+  }
+
   void store_output() { stored_output_ = c_.heads_inside ? b_.transpose(output_, heads_order()) : output_; }
 
   void forward() {
@@ -161,7 +179,7 @@ class TrainingGraph {
     sum_ = guarded(b_.reduce(ReduceKind::sum, exponentials_, {rank() + 1}), 1);
     weights_ = c_.reciprocal ? b_.binary(Op::multiply, exponentials_, repeated(b_.binary(Op::divide, one_, sum_)))
                              : b_.binary(Op::divide, exponentials_, repeated(sum_));
-    narrow_weights_ = b_.convert(weights_, c_.dtype);
+    narrow_weights_ = b_.convert(dropped(weights_, LookAlike::none), c_.dtype);
     output_ = c_.weights_right ? dot(values_, narrow_weights_, 0, 1) : dot(narrow_weights_, values_, 1, 0);
     if (!c_.late) store_output();
   }
@@ -186,7 +204,7 @@ class TrainingGraph {
   void backward() {
     const Value values = values_of_gradient();
     const Value narrow = c_.weights_right ? dot(output_gradient_, values, 0, 1) : dot(output_gradient_, values, 1, 1);
-    const Value gradient = b_.convert(narrow, wide);
+    const Value gradient = dropped(b_.convert(narrow, wide), c_.change);
     const Value seen = c_.change == LookAlike::turned_gradient ? b_.transpose(gradient, swapped()) : gradient;
     Value exponentials = exponentials_;
     if (c_.change == LookAlike::other_weights) exponentials = b_.unary(Op::exp, b_.parameter(wide, square()));
@@ -217,6 +235,7 @@ class TrainingGraph {
 
   const TrainingCase& c_;
   Builder b_;
+  Value mask_ = {-1, 0};
   Value queries_, keys_, values_, output_gradient_, exponentials_, sum_, one_, weights_, narrow_weights_, output_,
       stored_output_;
   Value queries_gradient_, keys_gradient_, values_gradient_;
@@ -243,6 +262,16 @@ inline std::vector<TrainingCase> training_cases() {
       {.name = "heads inside", .form = pytorch, .scale = 0.5, .heads_inside = true},
       {.name = "heads inside, as it is written last", .heads_inside = true, .late = true},
       {.name = "one batch dimension", .batch = {3}},
+      {.name = "jax with dropout", .dropout = true},
+      {.name = "pytorch with dropout",
+       .form = pytorch,
+       .causal = true,
+       .scale = 0.5,
+       .dropout = true,
+       .multiplied = true},
+      {.name = "aten with dropout", .dtype = DType::bf16, .form = aten, .dropout = true, .multiplied = true},
+      {.name = "dropout by the reciprocal", .form = pytorch, .reciprocal = true, .dropout = true},
+      {.name = "dropout of weights on the right", .weights_right = true, .dropout = true},
       {.name = "as many rows as keys and width", .rows = 6, .keys = 6, .depth = 6, .width = 6, .heads_inside = true},
   };
 }

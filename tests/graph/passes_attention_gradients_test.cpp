@@ -44,7 +44,8 @@ TEST_P(AttentionGradientForms, ValuesStay) {
     const Graph after = testing::run_pass(simplify_attention_gradients, before, {}, GetParam().name);
     EXPECT_TRUE(find_gradient_sums(after).empty()) << to_text(after);
     EXPECT_EQ(sums_of_scores(after), 0);
-    EXPECT_EQ(divisions_of_scores(after, GetParam()), simplified || GetParam().reciprocal ? 0 : 1)
+    const int by_constants = GetParam().dropout && !GetParam().multiplied ? 1 : 0;
+    EXPECT_EQ(divisions_of_scores(after, GetParam()), simplified ? 0 : by_constants + (GetParam().reciprocal ? 0 : 1))
         << "the forward pass keeps its own\n"
         << to_text(after);
     for (const std::uint64_t seed : {1, 2}) testing::expect_same_values(before, after, seed, 1e-9, GetParam().name);
@@ -74,13 +75,15 @@ INSTANTIATE_TEST_SUITE_P(All, AttentionGradientForms, ::testing::ValuesIn(testin
                          });
 
 TEST(PassesAttentionGradients, LookAlikesStay) {
-  for (const auto change : {LookAlike::other_values, LookAlike::turned_values, LookAlike::varying_factor,
-                            LookAlike::turned_gradient, LookAlike::sum_of_rows, LookAlike::other_weights}) {
+  for (const auto change :
+       {LookAlike::other_values, LookAlike::turned_values, LookAlike::varying_factor, LookAlike::turned_gradient,
+        LookAlike::sum_of_rows, LookAlike::other_weights, LookAlike::other_mask}) {
     for (const auto form : {testing::GradientForm::jax, testing::GradientForm::pytorch}) {
       // The softmax of PyTorch's form is that of its weights, and has no exponential to take for another.
       if (change == LookAlike::other_weights && form == testing::GradientForm::pytorch) continue;
       TrainingCase training{.name = "look-alike", .batch = {3, 3}, .rows = 6, .keys = 6, .form = form};
       training.change = change;
+      training.dropout = change == LookAlike::other_mask;
       Graph graph = training_graph(training);
       const Result<int> changes = simplify_attention_gradients(graph, {});
       ASSERT_TRUE(changes);

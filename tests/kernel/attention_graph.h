@@ -9,12 +9,30 @@
 
 #include "graph/builder.h"
 #include "graph/graph.h"
+#include "tests/kernel/random_mask.h"
 
 /// Attentions as models write them.
 namespace stitch::kernel::test {
 
-/// The last three hide keys of a batch by a parameter, maybe all: such rows give 0, or NaN.
-enum class Mask : std::uint8_t { none, causal, window, keys, bias, empty_rows, nan_rows, unguarded_rows };
+/// Those from `empty_rows` on hide keys of a batch by a parameter, maybe all: such rows give 0, or NaN. Lengths of
+/// batches are a parameter (from which on keys are hidden), as are the numbers of segments, of rows and of keys.
+enum class Mask : std::uint8_t {
+  none,
+  causal,
+  window,
+  keys,
+  bias,
+  empty_rows,
+  nan_rows,
+  unguarded_rows,
+  lengths,
+  causal_lengths,
+  window_lengths,
+  segments
+};
+
+/// How the weights are dropped: 0 by a select, or by a factor, before they are converted or after that.
+enum class Dropout : std::uint8_t { none, selected, multiplied, narrow };
 
 struct AttentionCase {
   std::string name;
@@ -36,7 +54,21 @@ struct AttentionCase {
   std::int64_t new_keys = 0;            ///< of keys and values that are parameters, too, as a cache is updated
   std::optional<std::int64_t> at = {};  ///< where these begin; else a parameter says it
   bool keeps_updated = true;            ///< what is updated is a result
+  std::int64_t page = 0;                ///< keys and values lie in pages of so many keys, of caches that have more
+  Dropout dropout = Dropout::none;      ///< of every fourth weight, with a key for it as the last parameter
 };
+
+/// The same with keys and values in pages.
+inline AttentionCase with_pages(AttentionCase attention, std::int64_t page) {
+  attention.page = page;
+  return attention;
+}
+
+/// The same with a dropout.
+inline AttentionCase with_dropout(AttentionCase attention, Dropout dropout) {
+  attention.dropout = dropout;
+  return attention;
+}
 
 /// The same with keys and values that are a cache and what is new.
 inline AttentionCase with_updates(AttentionCase attention, std::int64_t new_keys, bool keeps_updated = true,
@@ -56,7 +88,7 @@ inline AttentionCase with_statistics(AttentionCase attention, std::vector<graph:
 inline void PrintTo(const AttentionCase& attention, std::ostream* out) { *out << attention.name; }
 
 /// Parameters: queries, keys, values, and a mask or bias if there is one; keys and values that are updated are followed
-/// by what is new, keys before that by where it begins.
+/// by what is new, keys before that by where it begins; keys in pages by their table.
 class AttentionGraph {
  public:
   explicit AttentionGraph(const AttentionCase& attention) : c_(attention) {}
@@ -72,7 +104,10 @@ class AttentionGraph {
     scores.result = c_.dtype;
     const graph::Value turned = c_.keys_turned ? b_.transpose(keys, swapped()) : keys;
     if (c_.keys_turned) scores.rhs_contracting = {n};
-    graph::Value weights = b_.convert(softmax(logits(b_.dot(queries, turned, scores))), c_.dtype);
+    graph::Value weights = softmax(logits(b_.dot(queries, turned, scores)));
+    if (c_.dropout != Dropout::narrow) weights = dropped(weights);
+    weights = b_.convert(weights, c_.dtype);
+    if (c_.dropout == Dropout::narrow) weights = dropped(weights);
     if (c_.mask == Mask::nan_rows) {
       const graph::Value zero = b_.filled(c_.dtype, with_batch(c_.rows, c_.keys), 0);
       weights = b_.select(b_.unary(graph::Op::is_nan, weights), zero, weights);
@@ -131,9 +166,27 @@ class AttentionGraph {
 
   /// [batch…, keys, columns].
   graph::Value of_keys(std::int64_t columns) {
+    if (c_.page > 0) return in_pages(columns);
     if (!c_.lines_of_keys) return operand(c_.keys, columns, c_.group, c_.heads_inside ? rank() - 1 : rank());
     return b_.transpose(operand(columns, c_.keys, c_.group, rank() + 1), swapped());
   }
+  /// Gathered of a cache [pages, page, heads, columns], of batches [batch, heads].
+  graph::Value in_pages(std::int64_t columns) {
+    const std::int64_t heads = c_.batch[1] / c_.group, places = c_.keys / c_.page;
+    const graph::Value cache = b_.parameter(c_.dtype, {c_.batch[0] * places + 3, c_.page, heads, columns});
+    if (table_.node < 0) table_ = b_.parameter(graph::DType::s32, {c_.batch[0], places});
+    graph::GatherAttributes by_page;
+    by_page.offset_dims = {2, 3, 4};
+    by_page.collapsed_slice_dims = by_page.start_index_map = {0};
+    by_page.index_vector_dim = 2;
+    by_page.slice_sizes = {1, c_.page, heads, columns};
+    const graph::Value gathered = b_.add(graph::Op::gather, {cache, table_}, by_page);
+    const graph::Value value = b_.transpose(b_.reshape(gathered, {c_.batch[0], c_.keys, heads, columns}), {0, 2, 1, 3});
+    if (c_.group == 1) return value;
+    const graph::Dims wide = {c_.batch[0], heads, c_.group, c_.keys, columns};
+    return b_.reshape(b_.broadcast(value, wide, {0, 1, 3, 4}), with_batch(c_.keys, columns));
+  }
+
   /// `along`: the dimension of keys, where some of them may be new.
   graph::Value operand(std::int64_t rows, std::int64_t columns, std::int64_t group, std::int64_t along = -1) {
     graph::Dims dims = with_batch(rows, columns);
@@ -187,6 +240,16 @@ class AttentionGraph {
         seen = b_.binary(Op::bit_and, near, b_.compare(graph::Comparison::ge, row, key));
         break;
       }
+      case Mask::lengths:
+      case Mask::causal_lengths:
+      case Mask::window_lengths: return shown_by_lengths(scores, row, key);
+      case Mask::segments: {
+        const graph::Value rows = b_.parameter(graph::DType::s32, {c_.batch[0], c_.rows});
+        const graph::Value keys = b_.parameter(graph::DType::s32, {c_.batch[0], c_.keys});
+        const graph::Value same =
+            b_.compare(graph::Comparison::eq, b_.broadcast(rows, dims, {0, n}), b_.broadcast(keys, dims, {0, n + 1}));
+        return b_.select(same, scores, b_.filled(dtype, dims, c_.hidden));
+      }
       case Mask::keys:
       case Mask::empty_rows:
       case Mask::nan_rows:
@@ -196,6 +259,21 @@ class AttentionGraph {
       }
     }
     return b_.select(b_.broadcast(seen, dims, {n, n + 1}), scores, b_.filled(dtype, dims, least(dtype)));
+  }
+  /// Of [rows, keys] and the lengths of batches.
+  graph::Value shown_by_lengths(graph::Value scores, graph::Value row, graph::Value key) {
+    using graph::Comparison;
+    const graph::Dims dims = with_batch(c_.rows, c_.keys), places = {rank(), rank() + 1};
+    const graph::Value length = b_.broadcast(b_.parameter(graph::DType::s32, {c_.batch[0]}), dims, {0});
+    graph::Value seen = b_.compare(Comparison::lt, b_.broadcast(key, dims, places), length);
+    if (c_.mask != Mask::lengths)
+      seen = b_.binary(graph::Op::bit_and, seen, b_.broadcast(b_.compare(Comparison::ge, row, key), dims, places));
+    if (c_.mask == Mask::window_lengths) {
+      const graph::Value near = b_.compare(Comparison::lt, b_.binary(graph::Op::subtract, row, key),
+                                           b_.filled(graph::DType::s32, {c_.rows, c_.keys}, 9));
+      seen = b_.binary(graph::Op::bit_and, seen, b_.broadcast(near, dims, places));
+    }
+    return b_.select(seen, scores, b_.filled(b_.dtype(scores), dims, c_.hidden));
   }
   [[nodiscard]] double least(graph::DType) const { return c_.mask == Mask::keys ? -1e4 : c_.hidden; }
 
@@ -224,10 +302,26 @@ class AttentionGraph {
     return b_.binary(Op::multiply, exponentials, repeated(inverse));
   }
 
+  graph::Value dropped(graph::Value weights) {
+    using graph::Op;
+    if (c_.dropout == Dropout::none) return weights;
+    constexpr double kept = 0.75;
+    const graph::Dims dims = b_.dims(weights);
+    const graph::DType dtype = b_.dtype(weights);
+    const graph::Value mask = random_mask(b_, b_.parameter(graph::DType::u32, {2}), dims, kept);
+    if (c_.dropout == Dropout::selected) {
+      const graph::Value zero = b_.filled(dtype, dims, 0);
+      return b_.select(mask, b_.binary(Op::divide, weights, b_.filled(dtype, dims, kept)), zero);
+    }
+    const graph::Value factor = b_.binary(Op::multiply, b_.convert(mask, dtype), b_.filled(dtype, dims, 1 / kept));
+    return b_.binary(Op::multiply, weights, factor);
+  }
+
   const AttentionCase& c_;
   graph::Builder b_;
   graph::Value greatest_, sum_;  ///< of the softmax's rows
   graph::Value first_;           ///< of the new keys
+  graph::Value table_;           ///< of pages
   std::vector<graph::Value> updated_;
 };
 

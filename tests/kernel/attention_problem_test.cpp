@@ -68,6 +68,19 @@ TEST(AttentionProblem, EmptyRowsMayGiveZero) {
   EXPECT_NE(attention_hash(*problem), attention_hash(*exported));
 }
 
+TEST(AttentionProblem, WeightsMayBeDropped) {
+  const AttentionCase plain{"", {2, 8}, 3, 24, 8, 12, DType::bf16, Mask::none, 4};
+  for (const auto how : {test::Dropout::selected, test::Dropout::multiplied, test::Dropout::narrow}) {
+    const auto problem = derive_attention(attention_graph(with_dropout(plain, how)));
+    ASSERT_TRUE(problem) << problem.error().message;
+    ASSERT_TRUE(problem->dropout);
+    EXPECT_EQ(problem->dropout->rows, 12) << "of the heads that share keys";
+    EXPECT_EQ(problem->dropout->result.rows, (ContractionDigits{{12, 24}}));
+    EXPECT_THAT(to_string(*problem), HasSubstr("softmax, dropout, "));
+    EXPECT_NE(attention_hash(*problem), attention_hash(*derive_attention(attention_graph(plain))));
+  }
+}
+
 TEST(AttentionProblem, AnEqualOneHasAnEqualHash) {
   const AttentionCase a{"", {2}, 16, 24, 8, 8};
   AttentionCase other = a;

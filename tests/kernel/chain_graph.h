@@ -6,6 +6,7 @@
 
 #include "graph/builder.h"
 #include "graph/graph.h"
+#include "tests/kernel/random_mask.h"
 
 /// Chains of products: the gradients of attentions as they are once scores are computed again (Dao et al. 2022,
 /// Algorithm 4), and products that take what others make.
@@ -22,11 +23,13 @@ struct ChainCase {
   bool bias = false;          ///< of [rows, keys]
   bool heads_inside = false;  ///< operands and results as [batch, rows, heads, depth]
   std::int64_t group = 1;     ///< heads that share keys and values
+  bool dropout = false;       ///< of the weights, by a key that is the last parameter
+  bool lengths = false;       ///< keys of a batch from its length on are hidden, which is a parameter
 };
 inline void PrintTo(const ChainCase& each, std::ostream* out) { *out << each.name; }
 
 /// Parameters: queries, keys, values and the gradient of the attention's result where they are needed, and of each row
-/// the maximum of its logits, the reciprocal of its sum and what its gradient is relative to.
+/// the maximum of its logits, the reciprocal of its sum and what its gradient is relative to; a dropout's key.
 class ChainGraph {
  public:
   explicit ChainGraph(const ChainCase& chain) : c_(chain) {}
@@ -44,14 +47,16 @@ class ChainGraph {
     const auto turned_product = [&](graph::Value of, graph::Value other) {
       return inside(dot(b_.convert(of, c_.dtype), other, true, true));
     };
-    if (values_alone) return finish({turned_product(weights, gradient)});
-    const graph::Value relative = row_value();
-    graph::Value slopes = b_.convert(dot(gradient, values, false, false), graph::DType::f32);
+    const graph::Value relative = values_alone ? graph::Value{} : row_value();
+    if (c_.dropout) mask_ = random_mask(b_, b_.parameter(graph::DType::u32, {2}), scores(), kept);
+    const graph::Value left = dropped(weights);
+    if (values_alone) return finish({turned_product(left, gradient)});
+    graph::Value slopes = dropped(b_.convert(dot(gradient, values, false, false), graph::DType::f32));
     slopes = b_.binary(graph::Op::multiply, weights, b_.binary(graph::Op::subtract, slopes, repeated(relative)));
     slopes = b_.binary(graph::Op::multiply, slopes, b_.filled(graph::DType::f32, scores(), 0.125));
     if (c_.kind == Kind::queries) return finish({inside(dot(b_.convert(slopes, c_.dtype), keys, false, true))});
     if (c_.kind == Kind::keys) return finish({turned_product(slopes, queries)});
-    return finish({turned_product(slopes, queries), turned_product(weights, gradient)});
+    return finish({turned_product(slopes, queries), turned_product(left, gradient)});
   }
 
  private:
@@ -86,6 +91,13 @@ class ChainGraph {
   }
   graph::Value inside(graph::Value value) {
     return c_.heads_inside ? b_.transpose(value, exchanged(rank() - 1, rank())) : value;
+  }
+
+  graph::Value dropped(graph::Value weights) {
+    if (!c_.dropout) return weights;
+    const graph::Value grown =
+        b_.binary(graph::Op::multiply, weights, b_.filled(graph::DType::f32, scores(), 1 / kept));
+    return b_.select(mask_, grown, b_.filled(graph::DType::f32, scores(), 0));
   }
 
   graph::Value row_value() {
@@ -125,6 +137,12 @@ class ChainGraph {
       logits = b_.select(b_.broadcast(seen, scores(), {rank(), rank() + 1}), logits,
                          b_.filled(graph::DType::f32, scores(), -1e9));
     }
+    if (c_.lengths) {
+      const graph::Value length = b_.broadcast(b_.parameter(graph::DType::s32, {c_.batch[0]}), scores(), {0});
+      const graph::Value key = b_.iota(graph::DType::s32, scores(), rank() + 1);
+      logits = b_.select(b_.compare(graph::Comparison::lt, key, length), logits,
+                         b_.filled(graph::DType::f32, scores(), -1e9));
+    }
     return b_.unary(Op::exp, b_.binary(Op::subtract, logits, repeated(greatest)));
   }
 
@@ -143,8 +161,10 @@ class ChainGraph {
     return *std::move(graph);
   }
 
+  static constexpr double kept = 0.75;
   const ChainCase& c_;
   graph::Builder b_;
+  graph::Value mask_;
 };
 
 inline graph::Graph chain_graph(const ChainCase& chain) { return ChainGraph(chain).make(); }

@@ -73,6 +73,29 @@ TEST(AttentionPlanEmulated, UpdatedKeysAndValuesAreResultsOfTheSameLaunch) {
   }
 }
 
+/// Dropouts, lengths and pages, through planning, compilation and verification.
+TEST(AttentionPlanEmulated, WhatIsDrawnComparedAndLookedUpIsOfTheSameLaunch) {
+  using kernel::test::Dropout;
+  using kernel::test::with_dropout;
+  using kernel::test::with_pages;
+  struct Row {
+    AttentionCase attention;
+    std::string_view words;
+  };
+  for (const Row& row :
+       {Row{with_dropout({"", {2, 2}, 96, 160, 64, 64, DType::bf16, Mask::causal}, Dropout::selected), ", dropout"},
+        Row{{"", {4, 2}, 96, 160, 64, 64, DType::bf16, Mask::lengths}, "softmax"},
+        Row{with_pages({"", {4, 8}, 1, 512, 64, 64, DType::bf16, Mask::lengths, 4}, 16), "of paged keys and values"}}) {
+    const graph::Graph fragment = canonical(attention_graph(row.attention));
+    const auto tuned = shared_tuner(shared_device()).tune({.fragment = fragment, .name = "layer"});
+    ASSERT_TRUE(tuned) << tuned.error().message;
+    ASSERT_EQ(tuned->plan.launches.size(), 1U);
+    EXPECT_THAT(tuned->plan.launches[0].description, HasSubstr(std::string(row.words)));
+    EXPECT_TRUE(tuned->kernels[0].verification->correct);
+    EXPECT_GT(tuned->kernels[0].verification->worst, 0) << "the reference says something";
+  }
+}
+
 TEST(AttentionPlanEmulated, ALongOneIsSampledByTilesOfRows) {
   const graph::Graph fragment = canonical(attention_graph({"", {2, 8}, 2048, 2048, 64, 64, DType::bf16, Mask::causal}));
   const auto tuned = shared_tuner(shared_device()).tune({.fragment = fragment, .name = "long"});

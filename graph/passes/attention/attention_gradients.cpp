@@ -5,6 +5,7 @@
 #include <set>
 
 #include "graph/builder.h"
+#include "graph/fill.h"
 #include "graph/passes/attention/gradient_sums.h"
 #include "graph/passes/dead_code.h"
 
@@ -43,6 +44,12 @@ class GradientRewriter {
   }
 
  private:
+  /// `operand`: that of the node which is made of the quotient.
+  struct Twin {
+    int operand = 0;
+    Value value;
+  };
+
   // ---- what changes -------------------------------------------------------------------------------------------
 
   /// Divisions between the gradient of the weights and the next products.
@@ -62,16 +69,21 @@ class GradientRewriter {
 
   /// The weights of an attention, from the division to the product.
   void plan_weights(const Attention& attention) {
-    std::set<NodeId> chain;
+    std::map<NodeId, int> chain;  // to the operand that is made of the quotient
     Value value = attention.product >= 0 ? weights_of(attention) : Value{};
-    for (;; value = graph_.node(value.node).operands[0]) {
-      chain.insert(value.node);
+    while (value != attention.quotient) {
       const Op op = graph_.node(value.node).op;
-      if (op != Op::convert && op != Op::transpose) break;
+      const auto step = std::ranges::find(attention.dropout, value.node, &DropoutStep::node);
+      const bool drops = step != attention.dropout.end();
+      if (!drops && op != Op::convert && op != Op::transpose) return;
+      const int operand = drops ? step->operand : 0;
+      chain.emplace(value.node, operand);
+      value = graph_.node(value.node).operands[operand];
     }
     if (!divides_rows(graph_, value.node)) return;
-    for (const NodeId id : chain) {
-      twins_.emplace(id, Value{});
+    chain.emplace(value.node, 0);
+    for (const auto& [id, operand] : chain) {
+      twins_.emplace(id, Twin{operand, {}});
       forward_.insert(id);
     }
     forward_.insert(attention.product);
@@ -97,16 +109,16 @@ class GradientRewriter {
     std::vector<Value> operands;
     for (const Value operand : node.operands) {
       const auto twin = twins_.find(operand.node);
-      operands.push_back(keeps || twin == twins_.end() ? now(operand) : twin->second);
+      operands.push_back(keeps || twin == twins_.end() ? now(operand) : twin->second.value);
     }
     now_.push_back(quotients_.contains(id) && !keeps ? multiplied(node, operands[0])
                                                      : builder_.add(node.op, operands, node.attributes, node.regions));
     if (const auto twin = twins_.find(id); twin != twins_.end()) {
-      if (node.op == Op::divide) {
-        twin->second = multiplied(node, now(node.operands[0]));
-      } else {
-        twin->second = builder_.add(node.op, {twins_.at(node.operands[0].node)}, node.attributes);
-      }
+      const Value made_of = node.operands[twin->second.operand];
+      const auto below = twins_.find(made_of.node);
+      operands[twin->second.operand] = below == twins_.end() ? now(made_of) : below->second.value;
+      twin->second.value = divides_rows(graph_, id) ? multiplied(node, operands[0])
+                                                    : builder_.add(node.op, operands, node.attributes, node.regions);
     }
   }
 
@@ -119,7 +131,9 @@ class GradientRewriter {
       const Node& broadcast = graph_.node(repeated.node);
       const Value divisor = now(broadcast.operands[0]);
       const TensorType type = builder_.type(divisor);
-      const Value small = builder_.binary(Op::divide, builder_.filled(type.dtype, type.dims, 1), divisor);
+      const std::optional<double> number = fill_number(graph_, repeated);
+      const Value small = number ? builder_.filled(type.dtype, type.dims, 1 / *number)
+                                 : builder_.binary(Op::divide, builder_.filled(type.dtype, type.dims, 1), divisor);
       known = reciprocals_.emplace(repeated, builder_.add(Op::broadcast, {small}, broadcast.attributes)).first;
     }
     return builder_.binary(Op::multiply, dividend, known->second);
@@ -169,7 +183,7 @@ class GradientRewriter {
   Builder builder_;
   std::map<NodeId, GradientSum> sums_;  ///< by the reductions that they replace
   std::set<NodeId> quotients_;          ///< divisions that become multiplications
-  std::map<NodeId, Value> twins_;       ///< weights by division, and what the backward pass has in their place
+  std::map<NodeId, Twin> twins_;        ///< weights by division, and what the backward pass has in their place
   std::set<NodeId> forward_;            ///< who keeps them
   std::map<Value, Value> reciprocals_;  ///< by what repeats
   std::vector<Value> now_;              ///< by old node, its first result

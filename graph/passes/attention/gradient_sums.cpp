@@ -42,37 +42,36 @@ std::optional<DotOperand> operand_of(const Graph& graph, const Node& dot, int si
 /// An attention's second product by labels.
 struct AttentionOutput {
   Attention attention;
-  Value quotient;     ///< the weights as the softmax has them
   std::int64_t keys;  ///< the label
   std::int64_t rows;
   Dims values;         ///< labels of Attention::values
   Dims result;         ///< labels of the product
-  RowProduct weights;  ///< exponential times the reciprocal of its sum
+  RowProduct weights;  ///< exponential (left out) times the reciprocal of its sum; leaves: a dropout's masks
 };
 
-/// What a dot multiplies, down to the softmax's quotient: labels of the operand, whose dimensions the quotient's are.
-struct Quotient {
-  Value value;
-  Dims labels;
-};
-std::optional<Quotient> quotient_of_weights(const Graph& graph, Value value) {
-  Dims place(graph.type(value).dims.size());  // in the operand, of dimensions of what is looked at
-  std::iota(place.begin(), place.end(), 0);
-  while (!match_softmax(graph, value)) {
-    const Node& node = graph.node(value.node);
-    if (node.op == Op::transpose) {
-      const Dims& permutation = node.as<TransposeAttributes>().permutation;
-      Dims below(place.size());
-      for (std::size_t d = 0; d < permutation.size(); ++d) below[permutation[d]] = place[d];
-      place = below;
-    } else if (node.op != Op::convert) {
-      return std::nullopt;
-    }
-    value = node.operands[0];
+/// Takes the exponential out of a product's leaves.
+std::optional<RowProduct::Leaf> take_leaf(RowProduct& product, NodeId node) {
+  const auto found = std::ranges::find_if(product.leaves, [&](const auto& leaf) { return leaf.value.node == node; });
+  if (found == product.leaves.end()) return std::nullopt;
+  RowProduct::Leaf leaf = *found;
+  product.leaves.erase(found);
+  return leaf;
+}
+
+/// The weights that a dot multiplies, by labels: `labels` of the operand, whose dimension `keys` is.
+void relabel(RowProduct& weights, const Dims& labels, std::int64_t keys) {
+  for (RowProduct::Leaf& mask : weights.leaves) {
+    for (std::int64_t& d : mask.along) d = labels[d];
   }
-  Quotient found{value, Dims(place.size())};
-  for (std::size_t d = 0; d < place.size(); ++d) found.labels[place[d]] = static_cast<std::int64_t>(d);
-  return found;
+  for (auto* factors : {&weights.numerators, &weights.denominators}) {
+    for (RowFactor& factor : *factors) {
+      for (std::int64_t& d : factor.along) {
+        if (d < 0) continue;
+        const std::int64_t label = labels[d < keys ? d : d + 1];
+        d = label < labels[keys] ? label : label - 1;
+      }
+    }
+  }
 }
 
 std::optional<AttentionOutput> output_of(const Graph& graph, NodeId product) {
@@ -81,22 +80,22 @@ std::optional<AttentionOutput> output_of(const Graph& graph, NodeId product) {
   const Node& dot = graph.node(product);
   const int side = dot.operands[1] == attention->values ? 0 : 1;
   const auto weights = operand_of(graph, dot, side), values = operand_of(graph, dot, 1 - side);
-  const auto quotient = quotient_of_weights(graph, dot.operands[side]);
-  if (!weights || !values || !quotient) return std::nullopt;
+  if (!weights || !values) return std::nullopt;
+  auto factors = row_product(graph, dot.operands[side], weights->contracted);
+  const auto exponential = factors ? take_leaf(*factors, attention->softmax.sum.exponential) : std::nullopt;
+  if (!exponential) return std::nullopt;
+  Dims labels(exponential->along.size());
+  for (std::size_t d = 0; d < labels.size(); ++d) labels[exponential->along[d]] = static_cast<std::int64_t>(d);
   AttentionOutput found;
   found.keys = attention->softmax.sum.along[0];
-  found.rows = quotient->labels[weights->free];
-  found.quotient = quotient->value;
-  if (quotient->labels[weights->contracted] != found.keys) return std::nullopt;
-  const auto width = std::ssize(quotient->labels);
-  for (const std::int64_t d : weights->batch) found.result.push_back(quotient->labels[d]);
+  found.rows = labels[weights->free];
+  if (labels[weights->contracted] != found.keys) return std::nullopt;
+  relabel(*factors, labels, weights->contracted);
+  const auto width = std::ssize(labels);
+  for (const std::int64_t d : weights->batch) found.result.push_back(labels[d]);
   found.values = values->labels(found.result, width, found.keys);
   found.result.push_back(side == 0 ? found.rows : width);
   found.result.push_back(side == 0 ? width : found.rows);
-  auto factors = row_product(graph, found.quotient, found.keys);
-  const bool whole =
-      factors && factors->leaves.size() == 1 && factors->leaves[0].value.node == attention->softmax.sum.exponential;
-  if (!whole || !std::ranges::is_sorted(factors->leaves[0].along)) return std::nullopt;
   found.weights = *std::move(factors);
   found.attention = *std::move(attention);
   return found;
@@ -149,15 +148,34 @@ class SumFinder {
     const Dims& along = node.as<ReduceAttributes>().dimensions;
     if (along.size() != 1 || !is_floating(node.type().dtype)) return std::nullopt;
     const auto summed = row_product(graph_, node.operands[0], along[0]);
-    if (!summed || summed->leaves.size() != 2) return std::nullopt;
-    for (const int gradient : {0, 1}) {
-      const RowProduct::Leaf &weights = summed->leaves[1 - gradient], &dot = summed->leaves[gradient];
-      if (graph_.node(dot.value.node).op != Op::dot) continue;
+    if (!summed) return std::nullopt;
+    for (const RowProduct::Leaf& weights : summed->leaves) {
       const auto [first, last] = outputs_.equal_range(weights.value.node);
       for (auto output = first; output != last; ++output) {
-        auto found = sum_with(id, *summed, weights, dot, output->second);
-        if (found) return found;
+        if (auto found = sum_of_weights(id, *summed, weights, output->second)) return found;
       }
+    }
+    return std::nullopt;
+  }
+
+  /// The same with these weights; of the other leaves one is the gradient's dot.
+  [[nodiscard]] std::optional<GradientSum> sum_of_weights(NodeId id, const RowProduct& summed,
+                                                          const RowProduct::Leaf& weights,
+                                                          const AttentionOutput& output) const {
+    Dims label(weights.along.size());  // of the dimensions that the reduction sees
+    for (std::size_t d = 0; d < label.size(); ++d) label[weights.along[d]] = static_cast<std::int64_t>(d);
+    for (const RowProduct::Leaf& dot : summed.leaves) {
+      if (graph_.node(dot.value.node).op != Op::dot || summed.leaves.size() != output.weights.leaves.size() + 2)
+        continue;
+      std::vector<RowProduct::Leaf> masks;
+      for (const RowProduct::Leaf& leaf : summed.leaves) {
+        if (&leaf != &weights && &leaf != &dot) masks.push_back(leaf);
+      }
+      for (RowProduct::Leaf& mask : masks) {
+        for (std::int64_t& d : mask.along) d = label[d];
+      }
+      if (!std::ranges::is_permutation(masks, output.weights.leaves)) continue;
+      if (auto found = sum_with(id, summed, weights, dot, output)) return found;
     }
     return std::nullopt;
   }

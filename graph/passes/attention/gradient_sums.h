@@ -12,6 +12,8 @@ namespace stitch::graph {
 /// 2022, appendix B.2): with the weights P, O = dot(P, V) and the gradient of the weights dP = dot(dO, V),
 ///
 ///     Σ_keys factor · P · dP  =  factor · Σ_width dO · O
+///
+/// also with a dropout of the weights, whose mask both P in O and dP have.
 struct GradientSum {
   NodeId sum = -1;       ///< the reduction over the keys
   Attention attention;   ///< whose output O is

@@ -63,7 +63,12 @@ class FactorTaker {
       return take_arithmetic(node, inverse, [&](Value of, bool inverted) { return take(of, along, inverted); });
     }
     if (inverse || found.leaves.size() == most_factors) return false;
-    found.leaves.push_back({value, along});
+    if (node.op == Op::select && fill_number(graph_, node.operands[2]) == 0.0) {
+      found.leaves.push_back({node.operands[0], along});
+      return take(node.operands[1], along, inverse);
+    }
+    const bool is_truth = node.op == Op::convert && graph_.type(node.operands[0]).dtype == DType::pred;
+    found.leaves.push_back({is_truth ? node.operands[0] : value, along});
     return true;
   }
 

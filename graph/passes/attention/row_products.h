@@ -21,6 +21,7 @@ struct RowProduct {
   struct Leaf {
     Value value;
     Dims along;
+    bool operator==(const Leaf&) const = default;
   };
   double scale = 1;
   std::vector<RowFactor> numerators, denominators;
@@ -28,7 +29,8 @@ struct RowProduct {
 };
 
 /// Takes `value` apart, through products, quotients, negations, conversions of floats, transposes and, of factors,
-/// extents of 1. What else there is is a leaf. Nothing: a divisor varies along `dimension`, or there are too many.
+/// extents of 1. What else there is is a leaf; a truth value is a factor of 0 or 1, as is the condition of a select
+/// that has 0 otherwise. Nothing: a divisor varies along `dimension`, or there are too many.
 std::optional<RowProduct> row_product(const Graph& graph, Value value, std::int64_t dimension);
 
 /// Drops factors that stand on both sides, as often as they do.
