@@ -26,12 +26,15 @@ std::string refusal(const Graph& graph) {
   const auto problem = derive_scaled(graph);
   return problem ? to_string(*problem) : problem.error().message;
 }
-const DeviceSpec& h100() { return *find_device("h100"); }
+const DeviceSpec& h100() {
+  static const DeviceSpec device = *find_device("h100");
+  return device;
+}
 
 TEST(ScaledContraction, IsTheProductOfWhatIsInMemory) {
   for (const bool by_parts : {false, true}) {
     const ContractionProblem p = scaled(graph_of({"", 1, 100, 256, 1024, f8, f8, by_parts}));
-    EXPECT_EQ(to_string(p), "f8e4m3 1×[100,1024]·[1024,256]ᵀ scaled by 128 of depth → f32") << by_parts;
+    EXPECT_EQ(to_string(p), "f8e4m3 1×[100,1024]·[256,1024]ᵀ scaled by 128 of depth → f32") << by_parts;
     EXPECT_EQ(p.left.parameter, 0);
     EXPECT_EQ(p.right.parameter, 2);
     EXPECT_EQ(p.left.dtype, f8);
