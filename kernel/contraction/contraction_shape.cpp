@@ -102,9 +102,9 @@ ContractionShape shape_of(const ContractionProblem& problem, const ContractionSc
     shape.fragments = (s.thread_rows + s.thread_columns) * lane_depth * (accumulator / 4);
   } else if (!is_warpgroup(s.instruction)) {
     shape.fragments = (s.warp_rows * left_size + s.warp_columns * right_size) * lane_depth / 128;
-    // Beside what was loaded, rounded values and what they lost. Of bf16 two of either share a register, but ptxas loads
-    // as much ahead of splitting it: of 32 × 64 results a thread has 202 to 211 registers in one stage for sm_90a, and
-    // spills in two (CUDA 13.0).
+    // Beside what was loaded, rounded values and what they lost. Of bf16 two of either share a register, but ptxas
+    // loads as much ahead of splitting it: of 32 × 64 results a thread has 202 to 211 registers in one stage for
+    // sm_90a, and spills in two (CUDA 13.0).
     const int rounded = s.instruction == mma_m16n8k8_tf32 ? 1 : s.instruction == mma_m16n8k8_tf32x3 ? 2 : 0;
     shape.fragments += rounded * shape.fragments / s.fragment_stages;
     if (s.instruction == mma_m16n8k16_bf16x3) shape.fragments *= 2;

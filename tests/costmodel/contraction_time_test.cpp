@@ -192,6 +192,8 @@ TEST(ContractionTime, SplittingOperandsIsIssued) {
   ContractionSchedule s = usual(problem);
   s.instruction = kernel::ContractionInstruction::mma_m16n8k16_bf16x3;
   s.warp_columns = 32;
+  s.fragment_stages = 1;
+  ASSERT_TRUE(kernel::check_legality(problem, s, a100()));
   const ContractionTime time = contraction_time(problem, s, a100());
   // Of a warp and step, 16 of depth: (64 + 32) · 16 / 32 elements of a lane, 4 · 4 · 3 products.
   const double steps = 4096.0 * 4096 * 4096 / (64 * 32 * 16);
