@@ -6,6 +6,7 @@ import math
 import pathlib
 import sys
 import unittest
+import unittest.mock
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CONTRACTIONS = ROOT / "bench/contractions"
@@ -323,6 +324,21 @@ class Winners(unittest.TestCase):
                 self.assertAlmostEqual(found, tiles, 5)
                 self.assertEqual(len({(problem["n"], problem["k"]) for _, problem in made}), 2)
 
+    def test_block_scaled_products_scale_their_sums_besides(self):
+        case = winners.Case(self.table([64, 64, 128, 1, 4, 3]), 64)
+        # 8 tiles, each on an SM of its own, 8 tiles of the depth: 4,096 sums by 16 conversions and 64 / 3 other lanes a clock.
+        self.assertAlmostEqual(winners.scaling_us(case, (64, 64, 128, 1, 4, 3)), 8 * 4096 * (1 / 16 + 3 / 64) / 1410)
+        self.assertAlmostEqual(winners.scaling_us(case, (64, 64, 64, 1, 4, 3)), 2 * winners.scaling_us(case, (64, 64, 128, 1, 4, 3)))
+        mixture = next(each for each in self.cases if "experts" in each.table)
+        self.assertEqual(winners.scaling_us(mixture, (64, 64, 64, 1, 4, 3)), 0)
+        # 128 sums of a thread twice are all its registers.
+        for configuration, spilled in (((128, 128, 64, 1, 4, 3), True), ((128, 128, 64, 1, 8, 3), False), ((64, 256, 128, 1, 8, 2), False),
+                                       ((256, 128, 64, 1, 8, 2), True)):
+            self.assertEqual(winners.sums_spill(case, configuration), spilled, configuration)
+            self.assertFalse(winners.sums_spill(mixture, configuration))
+
+    @unittest.mock.patch.object(winners, "scaling_us", lambda case, configuration: 0)
+    @unittest.mock.patch.object(winners, "sums_spill", lambda case, configuration: False)
     def test_a_winner_has_its_place_among_all_that_fit(self):
         self.assertEqual(len(winners.space_of(winners.Case(self.table([64, 64, 64, 1, 4, 2]), 64))), 1280)
         best, middle, none = winners.rank([winners.Case(self.table(winner), 64) for winner in (
