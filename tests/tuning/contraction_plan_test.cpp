@@ -205,9 +205,8 @@ TEST(ContractionPlanEmulated, BatchInvariantOnesSplitNoDepth) {
   for (const char* target : {"a100", "l4", "h100"}) {
     const auto uneven = product_of(canonical(matmul(DType::bf16, 4096, 480, 4096)));
     const DeviceSpec device = *find_device(target);
-    for (const auto& each :
-         choose_contraction(*uneven, device, space_under({.batch_invariant = true}, 64))->ranked.best)
-      EXPECT_EQ(each.schedule.streamed, 0) << to_string(each.schedule);
+    const auto chosen = choose_contraction(*uneven, device, space_under({.batch_invariant = true}, 64));
+    for (const auto& each : chosen->ranked.best) EXPECT_EQ(each.schedule.streamed, 0) << to_string(each.schedule);
   }
   graph::Graph large = canonical(matmul(DType::bf16, 4096, 4096, 4096, true));
   const auto multiplies = [&](const graph::Constraints& constraints) {
