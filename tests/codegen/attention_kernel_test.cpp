@@ -171,7 +171,8 @@ TEST(AttentionKernelEmulated, LengthsOfRowsThatMaySeeNothingEndNothing) {
   AttentionCase attention{"", {2, 1}, 64, 128, 32, 32, DType::f16, Mask::window_lengths};
   attention.hidden = -1e9;
   const AttentionProblem problem = problem_of(attention);
-  for (const AttentionSchedule& schedule : schedules_with(problem, 64, 32, 1)) {
+  for (AttentionSchedule schedule : schedules_with(problem, 64, 32, 1)) {
+    schedule.skips = false;  // what positions hide counts for nothing, whatever lengths hide besides (visible_keys.h)
     const KernelCase each = case_of(problem, schedule);
     EXPECT_THAT(each.kernel.source, testing::Not(testing::HasSubstr("shown_keys(")));
     expect_right(each, inputs_with(*each.graph, {20, 64}));
