@@ -199,10 +199,12 @@ def slow_plan(kind, name, result):
 
 def spilling(kind, name, result):
     """What is wrong with a tuned model's kernels that spill in loops; empty when none does, or when it is known why."""
-    kernels = result.get("spilling_kernels", [])
+    if "spilling_kernels" not in result:
+        return ""
+    kernels = result["spilling_kernels"]
     if kernels and (kind, name) not in SPILLING:
         return f"{len(kernels)} kernels spill in a loop: {kernels[0]}; SPILLING of bench/models/tuned.py names those that may"
-    if not kernels and "verified" in result and (kind, name) in SPILLING:
+    if not kernels and result["verified"]["kernels"] and (kind, name) in SPILLING:
         return "no kernel spills in a loop now: take it off SPILLING in bench/models/tuned.py"
     return ""
 

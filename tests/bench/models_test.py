@@ -39,6 +39,16 @@ class Sound(unittest.TestCase):
         self.assertEqual(tuned.problem(report(verified={"kernels": 0, "wrong": 0})), "", "a plan verifies nothing")
         self.assertIn("no memory", tuned.problem({"error": "no memory"}))
 
+    def test_a_kernel_that_spills_in_a_loop_is_named_or_wrong(self):
+        spilling = {"verified": {"kernels": 2, "wrong": 0}, "spilling_kernels": ["level 1: stitch_ab"]}
+        none = spilling | {"spilling_kernels": []}
+        self.assertIn("1 kernels spill in a loop: level 1: stitch_ab", tuned.spilling("hlo", "resnet50_train", spilling))
+        self.assertEqual(tuned.spilling("hlo", "resnet50_train", none), "")
+        kind, name = next(iter(tuned.SPILLING))
+        self.assertEqual(tuned.spilling(kind, name, spilling), "")
+        self.assertIn("take it off SPILLING", tuned.spilling(kind, name, none))
+        self.assertEqual(tuned.spilling(kind, name, none | {"verified": {"kernels": 0, "wrong": 0}}), "", "only planned")
+
     def test_half_of_each_kind_is_drawn_and_every_one_in_some_commit(self):
         every = [(kind, tuned.name_of(path)) for kind, path in tuned.paths()]
         self.assertEqual(len(every), len(set(every)))

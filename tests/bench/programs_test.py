@@ -32,7 +32,7 @@ class Programs(unittest.TestCase):
         rows = [row("hlo/a", 105, 100, 5, 120), row("hlo/b", 106, 100, 20, 120),
                 {"model": "onnx/c", "failure": "operator 'sort'"}]
         page = self.measure.page(rows, {"commit": "abc"})
-        self.assertIn("**1 of 2 programs have an arena of at most 1.05 × the lower bound; 1 need, results included, no more "
+        self.assertIn("**1 of 2 programs have an arena of at most 1.05 × the lower bound (an exact one where that takes blocks for several results); 1 need, results included, no more "
                       "than eager; 1 models have no program.**", page)
         self.assertIn("* onnx/c: no program: operator 'sort'", page)
         self.assertIn("| 1.0600 |", page)
