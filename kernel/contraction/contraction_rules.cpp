@@ -178,6 +178,7 @@ std::string streamed(const Problem& p, const Schedule& s, const DeviceSpec&) {
   if (s.split != 1) return fmt::format("turns of tiles that are split {} times", s.split);
   if (s.tensor_copies) return "turns of blocks that stay";
   if (shown_side(p) != nullptr) return "turns of which only data say how many there are";
+  if (s.stages == 1 && s.fragment_stages > 1) return "fragments ahead of turns that are copied one by one";
   const ContractionShape shape = shape_of(p, s);
   const std::int64_t turns = shape.tiles * std::max<std::int64_t>(1, shape.depth_tiles);
   return s.streamed > 0 && s.streamed <= turns ? "" : fmt::format("{} turns for {} blocks", turns, s.streamed);
@@ -314,7 +315,8 @@ void fit_block(const Problem& p, const DeviceSpec& d, Schedule& s) {
   }
 }
 
-void fit_warps(Schedule& s, int most_columns, int most_rows) {
+/// `least_columns`: of a warp that has all gates of a result.
+void fit_warps(Schedule& s, int most_columns, int most_rows, int least_columns) {
   const bool cores = s.instruction == ContractionInstruction::cuda_core;
   s.warp_rows = std::min(cores ? 32 : most_rows, std::max(s.block_rows / 2, 16));
   // Where rounded values and their rests lie beside the fragments, or results have 8 bytes, fewer fit.
@@ -322,7 +324,7 @@ void fit_warps(Schedule& s, int most_columns, int most_rows) {
                    s.instruction == ContractionInstruction::mma_m16n8k16_bf16x3 ||
                    s.instruction == ContractionInstruction::mma_m16n8k4_f64;
   const int widest = few ? 32 : most_columns;
-  s.warp_columns = std::min(widest, std::max(s.block_columns / 2, 16));
+  s.warp_columns = std::min(widest, std::max(s.block_columns / 2, least_columns));
   s.thread_rows = s.thread_columns = 0;
   if (!cores) return;
   // 4 × 8 lanes.
@@ -378,7 +380,8 @@ Result<Schedule> default_schedule(const Problem& problem, const DeviceSpec& devi
   s.block_depth = std::max(64 / size, 16 / smallest);
   while (problem.scales && problem.scales->depth % s.block_depth != 0) s.block_depth /= 2;
   fit_block(problem, device, s);
-  fit_warps(s, problem.scales ? 32 : 64, converts ? 32 : 64);
+  fit_warps(s, problem.scales ? 32 : 64, converts ? 32 : 64,
+            std::max(16, problem.gates > 1 ? problem.gates * gate_run : 0));
   s.group = 8;
   fit_accesses(problem, s);
   s.stages = 1;
