@@ -24,21 +24,16 @@ BESIDE_XLA = {
 # Rows of docs/models.md that had fewer launches or bytes once (best.json), and why they have not now.
 OLD_MODEL = "planned otherwise before 47ce721d, by an earlier model; today's predicts this to be faster"
 DEPTHWISE = "depthwise convolutions are written out: what their library calls moved, which counts on neither side, is ours now"
-NORM_TWICE = "the norm behind the embedding reads its 4 MB twice, the second time from L2; " + OLD_MODEL
 WORSE_THAN_ONCE = {
     "hlo/dien_train_unrolled": "its turns are loops, which leave their states in memory for the gradients' loops: 55 MB for 398 launches",
     "hlo/llama_train": "one launch more (2 us by the rule) than at 29575869 moves 81 MB less (27 us)",
     "hlo/resnet50_train": "its batch norms, which read a tensor twice, keep less of it on chip; " + OLD_MODEL,
     "onnx/convnext_tiny": DEPTHWISE,
     "onnx/mobilenet_v3": DEPTHWISE,
-    "onnx/llama_bf16": NORM_TWICE,
-    "onnx/llama_f16_opset23": NORM_TWICE,
     "onnx/unet_block": "one launch more (2 us by the rule) moves 84 MB less (28 us)",
     "onnx/unet_block_f16": "two launches fewer (4 us by the rule) for 42 MB (14 us); " + OLD_MODEL,
-    "fragments/augru_fb": "256 blocks' partial sums of its columns; " + OLD_MODEL,
     "fragments/batch_norm_relu_fb": "the slabs' number follows the model's price of DRAM rows and barriers, which changed twice",
     "fragments/lamb_60": "two launches (4 us by the rule) that move 93 MB less than the one did (31 us)",
-    "fragments/standardise": "two blocks an SM keep 39 % of the tensor in shared memory, where 46 % were kept; " + OLD_MODEL,
 }
 # Models with kernels that spill registers in a loop, and why they have to; of every other model none does.
 ROWS_OF_CLASSES = ("softmax and bias gradient over rows of 30,522 in clusters of eight: 30 accumulators and 30 biases a thread of 512, "
