@@ -124,7 +124,7 @@ TEST(ContractionRules, TurnsThatAreSharedAreNotDividedOtherwise) {
   const DeviceSpec h100 = *find_device("h100");
   const auto problem = *derive_contraction(matmul(DType::f16, 256, 320, 512));
   ContractionSchedule s = *default_schedule(problem, h100);
-  s.stages = 1;
+  s.stages = s.fragment_stages = 1;
   const ContractionShape before = shape_of(problem, s);
   s.streamed = 7;
   ASSERT_TRUE(check_legality(problem, s, h100));
@@ -136,6 +136,7 @@ TEST(ContractionRules, TurnsThatAreSharedAreNotDividedOtherwise) {
   EXPECT_EQ(shape.arrivals, shape.streamed.tiles);
   for (const auto& [change, reason] : std::initializer_list<std::pair<void (*)(ContractionSchedule&), const char*>>{
            {[](ContractionSchedule& other) { other.split = 2; }, "streamed: turns of tiles that are split 2 times"},
+           {[](ContractionSchedule& other) { other.fragment_stages = 2; }, "streamed: fragments ahead of turns"},
            {[](ContractionSchedule& other) { other.streamed = -1; }, "turns for -1 blocks"},
            {[](ContractionSchedule& other) { other.streamed = 8; }, ""}}) {
     ContractionSchedule other = s;
