@@ -83,7 +83,7 @@ INSTANTIATE_TEST_SUITE_P(
 /// Tiles of more turns than there are stages, of fewer, and of one alone.
 TEST(StreamedKernelEmulated, PipelinesAreRight) {
   const ContractionProblem problem = problem_of({"", {1, 96, 160, 320}, f16, plain, turned});
-  for (const auto& [stages, fragments] : {std::pair{1, 1}, {2, 1}, {3, 1}, {4, 2}, {2, 2}, {1, 2}}) {
+  for (const auto& [stages, fragments] : {std::pair{1, 1}, {2, 1}, {3, 1}, {4, 2}, {2, 2}}) {
     for (const int blocks : {1, 4, 5, 11, 30, 60})
       expect_problem_right(problem, streamed(pipelined(problem, stages, fragments), blocks));
   }
