@@ -158,19 +158,10 @@ class ComputedPrinter {
 
   [[nodiscard]] std::string expression_of(ItemId id) const {
     const Item& item = program_.at(id);
-    switch (item.kind) {
-      case Item::Kind::index: return fmt::format("static_cast<{}>({})", compute_type(item.dtype), index(item.index));
-      case Item::Kind::in_range: return fmt::format("{0} >= {1} && {0} < {2}", index(item.index), item.low, item.high);
-      case Item::Kind::load: {
-        const std::string held = fmt::format("run.{}{}", name(id), is_of_element(id) ? "[v]" : "");
-        return needs_widening(item.dtype) ? fmt::format("widen({})", held) : held;
-      }
-      default: break;
-    }
-    std::vector<std::string> operands;
-    for (const ItemId operand : item.operands) operands.push_back(value(operand));
-    const int data = item.op == graph::Op::select ? 1 : 0;
-    return expression(item, program_.at(item.operands[data]).dtype, operands);
+    const bool loads = item.kind == Item::Kind::load;
+    const std::string loaded = loads ? fmt::format("run.{}{}", name(id), is_of_element(id) ? "[v]" : "") : "";
+    return item_text(
+        program_, item, [&](Index each) { return index(each); }, loaded, [&](ItemId each) { return value(each); });
   }
 
   Writer& out_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "codegen/index_text.h"
+#include "codegen/spelling.h"
 
 namespace stitch::codegen {
 
@@ -44,6 +45,22 @@ std::string index_of(const kernel::ScalarProgram& program, Index index, std::spa
     }
     return wide ? fmt::format("static_cast<s64>({})", axes[found]) : std::string(axes[found]);
   });
+}
+
+std::string item_text(const kernel::ScalarProgram& program, const kernel::Item& item,
+                      const std::function<std::string(Index)>& index, const std::string& loaded,
+                      const std::function<std::string(kernel::ItemId)>& value) {
+  using kernel::Item;
+  switch (item.kind) {
+    case Item::Kind::index: return fmt::format("static_cast<{}>({})", compute_type(item.dtype), index(item.index));
+    case Item::Kind::in_range: return fmt::format("{0} >= {1} && {0} < {2}", index(item.index), item.low, item.high);
+    case Item::Kind::load: return needs_widening(item.dtype) ? fmt::format("widen({})", loaded) : loaded;
+    default: break;
+  }
+  std::vector<std::string> operands;
+  for (const kernel::ItemId operand : item.operands) operands.push_back(value(operand));
+  const int data = item.op == graph::Op::select ? 1 : 0;
+  return expression(item, program.at(item.operands[data]).dtype, operands);
 }
 
 }  // namespace stitch::codegen

@@ -30,4 +30,10 @@ inline std::string index_of(const kernel::ScalarProgram& program, kernel::Index 
   return index_of(program, index, std::span<const std::string_view>(axes), value);
 }
 
+/// An item in terms of others. `index`: an index's text (index_of); `loaded`: where what a load brings is; `value`: how
+/// an item is called.
+std::string item_text(const kernel::ScalarProgram& program, const kernel::Item& item,
+                      const std::function<std::string(kernel::Index)>& index, const std::string& loaded,
+                      const std::function<std::string(kernel::ItemId)>& value);
+
 }  // namespace stitch::codegen

@@ -50,20 +50,11 @@ class FactorPrinter {
     return index_of(program_, index, std::span<const std::string_view>(axes), [&](ItemId id) { return value(id); });
   }
   [[nodiscard]] std::string expression_of(const Item& item) const {
-    switch (item.kind) {
-      case Item::Kind::index: return fmt::format("static_cast<{}>({})", compute_type(item.dtype), index(item.index));
-      case Item::Kind::in_range: return fmt::format("{0} >= {1} && {0} < {2}", index(item.index), item.low, item.high);
-      case Item::Kind::load: {
-        const std::string text =
-            fmt::format("load_one<Cached::streamed>(in{} + {})", item.buffer.number, index(item.index));
-        return needs_widening(item.dtype) ? fmt::format("widen({})", text) : text;
-      }
-      default: break;
-    }
-    std::vector<std::string> operands;
-    for (const ItemId operand : item.operands) operands.push_back(value(operand));
-    const int data = item.op == graph::Op::select ? 1 : 0;
-    return expression(item, program_.at(item.operands[data]).dtype, operands);
+    const bool loads = item.kind == Item::Kind::load;
+    const std::string loaded =
+        loads ? fmt::format("load_one<Cached::streamed>(in{} + {})", item.buffer.number, index(item.index)) : "";
+    return item_text(
+        program_, item, [&](Index each) { return index(each); }, loaded, [&](ItemId id) { return value(id); });
   }
 
   Writer& out_;

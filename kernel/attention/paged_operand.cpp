@@ -1,25 +1,13 @@
 #include "kernel/attention/paged_operand.h"
 
-#include <algorithm>
-
-#include "graph/strided_view.h"
+#include "kernel/attention/updated_operand.h"
 
 namespace stitch::kernel {
-namespace {
 
 using graph::Graph;
 using graph::Node;
 using graph::NodeId;
 using graph::Value;
-
-/// The number of the parameter that a value is, reshaped at most; −1: none.
-int reshaped_parameter(const Graph& graph, Value value) {
-  const auto parameters = graph.parameters();
-  const auto found = std::ranges::find(parameters, graph::without_reshapes(graph, value).node);
-  return found == parameters.end() ? -1 : static_cast<int>(found - parameters.begin());
-}
-
-}  // namespace
 
 bool gathers_pages(const Graph& graph, NodeId gather) {
   const Node& node = graph.node(gather);

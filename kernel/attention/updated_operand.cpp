@@ -4,6 +4,7 @@
 
 #include "graph/fill.h"
 #include "graph/strided_view.h"
+#include "kernel/structure/kernel_graph.h"
 
 namespace stitch::kernel {
 namespace {
@@ -13,13 +14,6 @@ using graph::Node;
 using graph::NodeId;
 using graph::Op;
 using graph::Value;
-
-/// The number of the parameter that a value is, reshaped at most; −1: none.
-int parameter_number(const Graph& graph, Value value) {
-  const auto parameters = graph.parameters();
-  const auto found = std::ranges::find(parameters, graph::without_reshapes(graph, value).node);
-  return found == parameters.end() ? -1 : static_cast<int>(found - parameters.begin());
-}
 
 std::optional<std::int64_t> integer_of(const Graph& graph, Value value) {
   const std::optional<double> number = graph::fill_number(graph, value);
@@ -60,17 +54,21 @@ Result<std::size_t> updated_dimension(const graph::Dims& whole, const graph::Dim
 
 }  // namespace
 
+int reshaped_parameter(const Graph& graph, Value value) {
+  return parameter_number(graph, graph::without_reshapes(graph, value).node).value_or(-1);
+}
+
 std::optional<NodeId> update_before(const Graph& graph, Value operand) {
   const Value source = graph::view_of(graph, operand).source;
   const Node& node = graph.node(source.node);
   if (node.op != Op::dynamic_update_slice) return std::nullopt;
-  if (parameter_number(graph, node.operands[0]) < 0 || parameter_number(graph, node.operands[1]) < 0)
+  if (reshaped_parameter(graph, node.operands[0]) < 0 || reshaped_parameter(graph, node.operands[1]) < 0)
     return std::nullopt;
   return source.node;
 }
 
 int updated_parameter_of(const Graph& graph, NodeId update) {
-  return parameter_number(graph, graph.node(update).operands[0]);
+  return reshaped_parameter(graph, graph.node(update).operands[0]);
 }
 
 Result<UpdatedOperand> updated_operand(const Graph& graph, NodeId update, const ContractionOperand& whole,
@@ -94,7 +92,7 @@ Result<UpdatedOperand> updated_operand(const Graph& graph, NodeId update, const 
   found.keys = part[along];
   found.result = stored;
   found.elements = elements;
-  found.update.parameter = parameter_number(graph, node.operands[1]);
+  found.update.parameter = reshaped_parameter(graph, node.operands[1]);
   found.update.dtype = whole.dtype;
   STITCH_ASSIGN(found.update.batch, in_update(whole.batch, inner, dims[along], found.keys));
   STITCH_ASSIGN(const ContractionDigits beside, in_update(others, inner, dims[along], found.keys));
@@ -105,7 +103,7 @@ Result<UpdatedOperand> updated_operand(const Graph& graph, NodeId update, const 
   if (const std::optional<std::int64_t> first = integer_of(graph, start)) {
     found.first = std::clamp<std::int64_t>(*first, 0, dims[along] - found.keys);
   } else {
-    found.start = parameter_number(graph, start);
+    found.start = reshaped_parameter(graph, start);
     if (found.start < 0) return make_error(ErrorKind::unsupported, "an update at a place that is computed");
   }
   return found;

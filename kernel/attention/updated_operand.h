@@ -32,6 +32,9 @@ struct UpdatedOperand {
   bool operator==(const UpdatedOperand&) const = default;
 };
 
+/// The number of the parameter that a value is, reshaped at most; −1: none.
+int reshaped_parameter(const graph::Graph& graph, graph::Value value);
+
 /// The update whose result an operand of a dot reads, through layouts: a dynamic-update-slice of a parameter by a
 /// parameter, both reshaped at most, at a constant or a parameter. Nothing: of any other.
 std::optional<graph::NodeId> update_before(const graph::Graph& graph, graph::Value operand);
