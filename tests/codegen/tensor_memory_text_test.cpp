@@ -9,7 +9,9 @@
 #include "costmodel/contraction/contraction_time.h"
 #include "kernel/contraction/contraction_shape.h"
 #include "search/contraction/contraction_space.h"
-#include "tests/codegen/matmul_case.h"
+#include "tests/codegen/merged_case.h"
+#include "tests/codegen/normed_case.h"
+#include "tests/codegen/summed_case.h"
 
 namespace stitch::codegen::test {
 namespace {
@@ -178,6 +180,32 @@ __device__ void load_at_once(C& cores, u32 at, int row, int column) {
     };
     EXPECT_TRUE(outcome()) << commit;
   }
+}
+
+/// Tiles of 128 × `columns` by pairs, or where rows are combined by all blocks of a row, of any problem.
+void expect_right_in_tensor_memory(const ContractionProblem& problem, int columns, int warp_columns, int cluster) {
+  ContractionSchedule s = schedule_of(problem, {"", {}, 128, columns, 64, warp_columns, 3, cluster, 4});
+  s.group = problem.row_reductions.empty() ? 2 : 1;
+  SCOPED_TRACE(to_string(problem) + "\n" + to_string(s));
+  const KernelCase each = test::case_of(problem, s, b200());
+  expect_right(each, inputs_of(*each.graph));
+}
+
+TEST(TensorMemoryKernelEmulated, RowsAreCombined) {
+  expect_right_in_tensor_memory(problem_of(NormedMatmul{"", {1, 200, 64, 192}, f16}), 64, 64, 1);
+  expect_right_in_tensor_memory(problem_of(NormedMatmul{"", {1, 300, 256, 192}, bf16, "softmax", bf16}), 128, 64, 1);
+  expect_right_in_tensor_memory(problem_of(NormedMatmul{"", {2, 130, 200, 128}, f16, "rms", f32, true, true}), 64, 64,
+                                1);
+  expect_right_in_tensor_memory(problem_of(NormedMatmul{"", {1, 200, 128, 192}, f16, "statistics"}), 64, 64, 1);
+}
+
+TEST(TensorMemoryKernelEmulated, SeveralProductsAndSumsOfThemAreRight) {
+  expect_right_in_tensor_memory(
+      problem_of(MergedMatmuls{
+          "", 1, 300, 192, f16, plain, {{128, turned}, {72, turned, bf16, "bias"}, {64, turned, f32, "turned"}}}),
+      64, 64, 2);
+  expect_right_in_tensor_memory(
+      problem_of(SummedMatmuls{"", 2, 200, 128, bf16, plain, turned, {{128}, {72}, {200}}, bf16}), 64, 64, 2);
 }
 
 TEST(TensorMemoryKernelEmulated, RandomProblemsAreRight) {
