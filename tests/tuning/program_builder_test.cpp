@@ -242,6 +242,11 @@ TEST(ProgramBuilderTest, AProductOverABatchIsMadeInHalvesWhereNothingElseHelps) 
   EXPECT_LE(needed(tight.regions[0]), tight.regions[0].eager_bytes);
   EXPECT_EQ(std::ranges::count(kinds(tight.regions[0]), "library"), 4);
   EXPECT_EQ(tight.calls.size(), 4U);
+  for (const api::ProgramCall& call : tight.calls) {
+    const auto matmul = graph::describe_matmul(call.graph);
+    ASSERT_TRUE(matmul.ok()) << matmul.error().message;
+    EXPECT_EQ(matmul->calls(), 1) << "half of the cache is read where it lies";
+  }
   const api::Program roomy = decoder(256);
   EXPECT_LE(needed(roomy.regions[0]), roomy.regions[0].eager_bytes);
   EXPECT_EQ(std::ranges::count(kinds(roomy.regions[0]), "library"), 3) << "the logits lend enough";
