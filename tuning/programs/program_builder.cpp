@@ -546,7 +546,9 @@ class ProgramParting {
   /// One of the products that read what is alive where most is, in halves. Two more calls and what joins them cost more
   /// than a part of a fragment, so that nothing less than what eager needs will do.
   Status halve_products() {
-    constexpr std::size_t most_tries = 4;
+    constexpr std::size_t most_tries = 2;
+    constexpr double most_above = 1.25;  // what one operand does not make up for, and looking takes its time
+    if (static_cast<double>(needed()) > most_above * static_cast<double>(eager())) return {};
     // With fragments apart other products may be at the peak; these are those of the program that there would be.
     STITCH_ASSIGN(const Parted as_is, build({std::numeric_limits<std::int64_t>::max(), {}}));
     for (std::size_t t = 0; t < std::min(most_tries, as_is.products_at_peak.size()); ++t) {
