@@ -37,9 +37,9 @@ struct Constraints {
   /// Tang and Heinecke 2019, arXiv 1904.06376 §3), so that errors are some twenty times those of TF32's three, and a
   /// sixtieth of one product of TF32. Exponents are f32's. Infinities may become NaN.
   bool bf16x3 = false;
-  /// Convolutions of f32 with windows of 3 × 3 may be made of fewer multiplications (graph/winograd.h; Lavin and Gray
-  /// 2016, arXiv 1509.09308): sums stay f32, but of terms that are larger than the result, so that errors are some ten
-  /// times a direct sum's. Where it is used at all: by_winograd in graph/f32_products.h.
+  /// Convolutions of f32 with windows of 3 × 3 may be made of fewer multiplications (graph/calls/winograd.h; Lavin and
+  /// Gray 2016, arXiv 1509.09308): sums stay f32, but of terms that are larger than the result, so that errors are some
+  /// ten times a direct sum's. Where it is used at all: by_winograd in graph/f32_products.h.
   bool winograd = false;
   /// Every operator's result is rounded to its type, as where operators run one at a time: nothing is kept wider,
   /// contracted, reassociated, or computed by a faster approximation than CUDA's own function. Reductions keep their

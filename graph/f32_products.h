@@ -9,9 +9,9 @@ namespace stitch::graph {
 /// Whether a dot or convolution multiplies f32 by f32 and adds up to f32.
 bool is_f32_product(const Graph& graph, const Node& node);
 
-/// Whether a node is a convolution that Winograd's transforms (graph/winograd.h) are made for: two spatial dimensions
-/// in any layout, a window of 3 × 3, strides, dilations and groups of 1, any padding and extents (but none of 0),
-/// reversed or not, of f32 or f64 throughout. Gradients by the data of such convolutions are such again.
+/// Whether a node is a convolution that Winograd's transforms (graph/calls/winograd.h) are made for: two spatial
+/// dimensions in any layout, a window of 3 × 3, strides, dilations and groups of 1, any padding and extents (but none
+/// of 0), reversed or not, of f32 or f64 throughout. Gradients by the data of such convolutions are such again.
 bool has_winograd_form(const Graph& graph, const Node& node);
 
 /// Whether `winograd` is granted and used: not beside what tensor cores multiply, which makes multiplications cheaper

@@ -17,7 +17,7 @@ constexpr std::int64_t most_document_values = std::int64_t{1}
 
 /// Builds a document from the parser's events, and stops at what is too deep or too much, before the parser recurses
 /// further.
-class Builder : public nlohmann::json_sax<Json> {
+class JsonBuilder : public nlohmann::json_sax<Json> {
  public:
   std::optional<Error> error;
   Json document;
@@ -128,7 +128,7 @@ Result<Json> parse_document(std::string_view bytes, Encoding encoding, std::int6
     return make_error(ErrorKind::parse, "byte {}: a string of unknown length inside another", *at);
   }
   try {
-    Builder builder;
+    JsonBuilder builder;
     const bool sound = Json::sax_parse(bytes, &builder, format);
     if (builder.error) return *std::move(builder.error);
     if (!sound) return make_error(ErrorKind::parse, "not a document");

@@ -1,5 +1,5 @@
 // Convolutions written as Winograd has them, beside the reference's evaluation of the operator.
-#include "graph/winograd.h"
+#include "graph/calls/winograd.h"
 
 #include <gtest/gtest.h>
 

@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "graph/builder.h"
+#include "graph/calls/winograd.h"
 #include "graph/simplify.h"
-#include "graph/winograd.h"
 #include "tests/tuning/shared_tuner.h"
 #include "tuning/programs/model_program.h"
 

@@ -6,11 +6,11 @@
 #include <utility>
 
 #include "costmodel/uncertainty.h"
+#include "graph/calls/winograd.h"
 #include "graph/canonical.h"
 #include "graph/f32_products.h"
 #include "graph/simplify.h"
 #include "graph/subgraph.h"
-#include "graph/winograd.h"
 
 namespace stitch::tuning {
 namespace {

@@ -11,7 +11,7 @@
 namespace stitch::tuning {
 
 /// What a convolution is predicted to take by itself, µs: as one call, and written as Winograd has it
-/// (graph/winograd.h) with the tile that is best.
+/// (graph/calls/winograd.h) with the tile that is best.
 struct WinogradPrice {
   double direct_us = 0;  ///< by a kernel of ours or the library, whichever computes it
   std::int64_t tile = 0;

@@ -1,4 +1,4 @@
-#include "graph/winograd.h"
+#include "graph/calls/winograd.h"
 
 #include <algorithm>
 #include <array>
