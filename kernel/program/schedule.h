@@ -75,6 +75,10 @@ struct GroupMapping {
   /// Of stages in shared memory: each warp has its part of a row brought by bulk copies, which one of its lanes asks
   /// for and whose bytes an mbarrier counts; else every thread copies what it will read itself.
   bool bulk_stages = false;
+  /// Tensor cores take the group's sums, products of a recurrent kernel's state with weights: the contracted axes are
+  /// on no level, and whichever warps multiply, sums come to the threads that the other axes give them
+  /// (kernel/program/state_products.h).
+  bool tensor_cores = false;
 
   bool operator==(const GroupMapping&) const = default;
 };
