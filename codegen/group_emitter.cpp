@@ -1,5 +1,7 @@
 #include "codegen/group_emitter.h"
 
+#include <utility>
+
 #include "codegen/ahead_emitter.h"
 #include "codegen/kernel_text.h"
 #include "codegen/scan_emitter.h"
@@ -12,12 +14,28 @@ using kernel::Anchor;
 
 GroupEmitter::GroupEmitter(const graph::Graph& graph, const kernel::GroupProgram& group,
                            const kernel::Schedule& schedule, const GroupFrame& frame)
-    : scope_(graph, group, schedule, frame), loops_(scope_), loads_(scope_), shared_(scope_), reductions_(scope_) {}
+    : scope_(graph, group, schedule, frame),
+      loops_(scope_),
+      loads_(scope_),
+      shared_(scope_),
+      reductions_(scope_),
+      products_(scope_) {}
 
 std::string GroupEmitter::emit_hoisted() {
-  loops_.emit_digits();
+  if (scope_.group.hoisted.empty())
+    loops_.emit_cluster_digits();
+  else
+    loops_.emit_digits();
   loads_.emit_hoisted_into_arrays();
+  products_.emit_types();
+  products_.emit_loads();
   return scope_.out.text();
+}
+
+std::vector<HoistedLoad> GroupEmitter::hoisted() const {
+  std::vector<HoistedLoad> all = loads_.hoisted();
+  for (HoistedLoad& weights : products_.weights()) all.push_back(std::move(weights));
+  return all;
 }
 
 std::string GroupEmitter::emit() {
@@ -61,11 +79,13 @@ void GroupEmitter::emit_sweeps() {
   } else {
     loads_.emit_hoisted();
   }
+  products_.emit_types();
+  products_.emit_multiply();
   const int depth = scope_.out.depth();
   open_outer_loops();
   for (const kernel::HeldItem& held : scope_.group.held) loads_.declare_held(held);
   shared_.declare_retained();
-  SweepEmitter sweeps(scope_, reductions_);
+  SweepEmitter sweeps(scope_, reductions_, products_);
   for (int sweep = 0; sweep < std::ssize(scope_.group.sweeps); ++sweep) sweeps.emit(sweep);
   scope_.out.close(scope_.out.depth() - depth);
   AheadEmitter(scope_, scope_.group.ahead).end();

@@ -5,6 +5,7 @@
 
 #include "codegen/load_emitter.h"
 #include "codegen/partial_emitter.h"
+#include "codegen/product_emitter.h"
 #include "codegen/sweep_emitter.h"
 
 namespace stitch::codegen {
@@ -34,13 +35,14 @@ class GroupEmitter {
 
   /// The statements. An emitter emits these or the hoisted loads, once.
   std::string emit();
-  /// The statements that make the hoisted loads of a kernel that takes turns, into arrays of their names.
+  /// The statements that make the hoisted loads of a kernel that takes turns, into arrays of their names; and that
+  /// bring weights to where tensor cores find them.
   std::string emit_hoisted();
 
   [[nodiscard]] const GroupPointers& pointers() const { return scope_.pointers; }
   /// Whether what emit() wrote arrives at a cluster barrier without waiting there.
   [[nodiscard]] bool leaves_cluster() const { return scope_.leaves_cluster; }
-  [[nodiscard]] std::vector<HoistedLoad> hoisted() const { return loads_.hoisted(); }
+  [[nodiscard]] std::vector<HoistedLoad> hoisted() const;
 
  private:
   void emit_sweeps();
@@ -52,6 +54,7 @@ class GroupEmitter {
   LoadEmitter loads_;
   SharedEmitter shared_;
   ReductionEmitter reductions_;
+  ProductEmitter products_;
 };
 
 }  // namespace stitch::codegen

@@ -40,7 +40,7 @@ std::vector<HoistedLoad> LoadEmitter::hoisted() const {
   for (const ItemId id : group_.hoisted) {
     const Item& item = scope_.program.at(id);
     const ItemPrinter::Registers kept = items_.registers_of(id, item.axes);
-    all.push_back({kept.type, items_.name(id), kept.dims, item.buffer});
+    all.push_back({kept.type, items_.name(id), kept.dims, {item.buffer}});
   }
   return all;
 }

@@ -12,7 +12,9 @@ namespace stitch::codegen {
 /// A load that is made before the loops or turns that use it: an array of a thread, "[2][4]", or a scalar, "".
 struct HoistedLoad {
   std::string type, name, dims;
-  kernel::Buffer buffer;
+  std::vector<kernel::Buffer> buffers;  ///< that it reads
+  bool in_shared = false;               ///< the block's instead, in its shared memory, and `name` is a pointer
+  std::int64_t offset = 0;              ///< there, bytes from the start of what turns and phases hand on
 };
 
 /// Writes loads into registers, and declares those: one value of a thread, or its whole run along the vector axis, in

@@ -1,5 +1,7 @@
 #include "codegen/loop_emitter.h"
 
+#include <algorithm>
+
 namespace stitch::codegen {
 
 using kernel::AxisMapping;
@@ -24,9 +26,15 @@ void LoopEmitter::emit_description() {
         levels += fmt::format("{}{} {}", levels.empty() ? "" : ", ", to_string(static_cast<Level>(l)), extent);
     }
     description += fmt::format("{}{}: {} = {}", description.empty() ? "" : "; ", axes_.name(a), axes_.extent(a),
-                               levels.empty() ? "1" : levels);
+                               is_contracted(a) ? "tensor cores"
+                               : levels.empty() ? "1"
+                                                : levels);
   }
   if (!description.empty()) out_.line("// axes  {}", description);
+}
+
+bool LoopEmitter::is_contracted(int axis) const {
+  return std::ranges::find(group_.products, axis, &kernel::StateProducts::depth_axis) != group_.products.end();
 }
 
 void LoopEmitter::emit_thread_digits() {
@@ -87,7 +95,9 @@ void LoopEmitter::emit_digits() {
   emit_thread_digits();
   emit_cluster_digits();
   emit_tile_digits();
-  for (int a = 0; a < axes_.count(); ++a) emit_start(a);
+  for (int a = 0; a < axes_.count(); ++a) {
+    if (!is_contracted(a)) emit_start(a);
+  }
   if (group_.threads < scope_.schedule.threads) out_.line("const bool active = threadIdx.x < {};", group_.threads);
   if (group_.shift && !row_is_looped()) emit_shifted_start();
 }

@@ -41,6 +41,8 @@ class LoopEmitter {
 
   /// Splits the thread index and the tile number into one digit per axis and level.
   void emit_digits();
+  /// Those of the block in its cluster alone.
+  void emit_cluster_digits();
   /// Those of the loops that wrap all sweeps; inside them the axis has its value, unless registers add to it.
   void open_outer_loops(kernel::AxisSet axes);
   /// Inside all of them: where a thread's part of a shifted row starts, if they decide in which row it is.
@@ -56,7 +58,8 @@ class LoopEmitter {
  private:
   void emit_description();
   void emit_thread_digits();
-  void emit_cluster_digits();
+  /// Whether tensor cores contract the axis, so that it is on no level.
+  [[nodiscard]] bool is_contracted(int axis) const;
   void emit_tile_digits();
   void emit_start(int axis);
   void open_loop(const Iterations& iterations);

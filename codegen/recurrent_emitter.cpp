@@ -31,7 +31,7 @@ class RecurrentEmitter {
     kernel_.cluster = cluster();
     kernel_.shared_bytes = program_.shared_bytes;
     make_functions();
-    emit_preamble(out_, options_.comment);
+    emit_preamble(out_, options_.comment, multiplies() ? "state_product.cuh" : "");
     emit_tables(out_, step_.graph, program_);
     for (const auto& phase : phases_) {
       for (const Function& function : phase) emit_function(function);
@@ -48,6 +48,13 @@ class RecurrentEmitter {
   [[nodiscard]] std::string rows_number() const {
     return cluster() == 1 ? "blockIdx.x" : fmt::format("(blockIdx.x / {})", cluster());
   }
+  /// Whether tensor cores do.
+  [[nodiscard]] bool multiplies() const {
+    return std::ranges::any_of(program_.phases, [](const kernel::PhaseProgram& phase) {
+      return std::ranges::any_of(phase.groups,
+                                 [](const kernel::GroupProgram& group) { return !group.products.empty(); });
+    });
+  }
   void emit_barrier() { out_.line("{}", cluster() > 1 ? "cluster_barrier();" : "__syncthreads();"); }
 
   /// One group of a turn.
@@ -63,6 +70,7 @@ class RecurrentEmitter {
     GroupFrame frame;
     frame.shared_exchange = program_.held_bytes();
     frame.residence = kernel::Residence(program_);
+    std::size_t fragments = 0;
     for (std::size_t p = 0; p < program_.phases.size(); ++p) {
       auto& functions = phases_.emplace_back();
       for (const kernel::GroupProgram& group : program_.phases[p].groups) {
@@ -74,6 +82,10 @@ class RecurrentEmitter {
         made.parameters = emitter.pointers().parameters();
         made.uses_shared = group.exchange_bytes > 0 || group.held_bytes > 0;
         made.hoisted = emitter.hoisted();
+        // Those for tensor cores are the last.
+        const std::size_t first = made.hoisted.size() - group.products.size();
+        for (std::size_t i = first; i < made.hoisted.size(); ++i)
+          made.hoisted[i].offset = layout_.fragments[fragments++];
         if (!made.hoisted.empty())
           made.loads = GroupEmitter(step_.graph, group, program_.schedule, frame).emit_hoisted();
         functions.push_back(std::move(made));
@@ -85,7 +97,9 @@ class RecurrentEmitter {
   static std::vector<GroupPointers::Pointer> hoisted_parameters(const Function& function) {
     std::vector<GroupPointers::Pointer> parameters = function.parameters;
     std::erase_if(parameters, [&](const GroupPointers::Pointer& pointer) {
-      return std::ranges::find(function.hoisted, pointer.buffer, &HoistedLoad::buffer) == function.hoisted.end();
+      return std::ranges::none_of(function.hoisted, [&](const HoistedLoad& load) {
+        return std::ranges::find(load.buffers, pointer.buffer) != load.buffers.end();
+      });
     });
     return parameters;
   }
@@ -111,7 +125,10 @@ class RecurrentEmitter {
         std::string arrays;
         for (const HoistedLoad& each : function.hoisted) {
           const std::string name = hoisted_name(function, each);
-          out_.line("{} {}{};", each.type, name, each.dims);
+          if (each.in_shared)
+            out_.line("{0}* const {1} = reinterpret_cast<{0}*>(resident + {2});", each.type, name, each.offset);
+          else
+            out_.line("{} {}{};", each.type, name, each.dims);
           arrays += (arrays.empty() ? "" : ", ") + name;
         }
         if (!arrays.empty())
@@ -123,8 +140,11 @@ class RecurrentEmitter {
   void emit_function(const Function& function) {
     std::string parameters = parameters_of(function.parameters);
     std::string arrays;
-    for (const HoistedLoad& each : function.hoisted)
-      arrays += fmt::format("{}{} (&{}){}", arrays.empty() ? "" : ", ", each.type, each.name, each.dims);
+    for (const HoistedLoad& each : function.hoisted) {
+      arrays += arrays.empty() ? "" : ", ";
+      arrays += each.in_shared ? fmt::format("{}* const {}", each.type, each.name)
+                               : fmt::format("{} (&{}){}", each.type, each.name, each.dims);
+    }
     if (!function.hoisted.empty()) {
       out_.open("__device__ __forceinline__ void {}_loads({}{})", function.name,
                 parameters_of(hoisted_parameters(function)), arrays);

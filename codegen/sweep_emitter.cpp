@@ -29,7 +29,9 @@ std::vector<Band> SweepEmitter::bands_of(int sweep) const {
   for (const ItemId id : group_.sweeps[sweep].body) {
     if (!kernel::is_inline(scope_.program, id)) band(scope_.program.at(id).axes).items.push_back(id);
   }
-  for (const int a : group_.sweeps[sweep].anchors) band(scope_.anchor(a).axes).anchors.push_back(a);
+  for (const int a : group_.sweeps[sweep].anchors) {
+    if (!kernel::is_product_of(group_.products, a)) band(scope_.anchor(a).axes).anchors.push_back(a);
+  }
   std::ranges::stable_sort(bands, {}, [](const Band& each) { return each.axes.size(); });
   return bands;
 }
@@ -51,6 +53,7 @@ void SweepEmitter::emit(int sweep) {
   for (const int a : group_.sweeps[sweep].anchors) {
     if (scope_.anchor(a).kind == Anchor::Kind::reduce) reductions_.declare(a);
   }
+  for (const int a : group_.sweeps[sweep].anchors) products_.emit_sum(a);
   for (const ItemId id : group_.sweeps[sweep].uniform) {
     if (!scope_.taken_over.contains(id)) loads_.emit_uniform(id);
   }

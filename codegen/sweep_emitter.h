@@ -4,15 +4,16 @@
 #include <vector>
 
 #include "codegen/band_emitter.h"
+#include "codegen/product_emitter.h"
 
 namespace stitch::codegen {
 
 /// Writes one sweep of a group: the values of which a thread has one, then the loops — bands of items that depend on
 /// the same axes, those without an inner loop first, the others sharing the inner loops — and behind them the end of
-/// the reductions that the sweep computes.
+/// the reductions that the sweep computes. Sums that tensor cores have taken are in no band.
 class SweepEmitter {
  public:
-  SweepEmitter(GroupScope& scope, ReductionEmitter& reductions)
+  SweepEmitter(GroupScope& scope, ReductionEmitter& reductions, ProductEmitter& products)
       : scope_(scope),
         group_(scope.group),
         out_(scope.out),
@@ -22,6 +23,7 @@ class SweepEmitter {
         loads_(scope),
         shared_(scope),
         reductions_(reductions),
+        products_(products),
         bands_(scope, reductions) {}
 
   void emit(int sweep);
@@ -51,6 +53,7 @@ class SweepEmitter {
   LoadEmitter loads_;
   SharedEmitter shared_;
   ReductionEmitter& reductions_;
+  ProductEmitter& products_;
   BandEmitter bands_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace stitch::codegen {
@@ -32,6 +33,12 @@ class Writer {
       --depth_;
       line("}}");
     }
+  }
+
+  /// A brace with something behind it.
+  void close_with(std::string_view behind) {
+    --depth_;
+    line("}}{}", behind);
   }
 
   [[nodiscard]] int depth() const { return depth_; }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "costmodel/contraction/state_product_count.h"
 #include "costmodel/counted_group.h"
 #include "costmodel/exchange_count.h"
 #include "costmodel/load_traffic.h"
@@ -22,6 +23,9 @@ GroupFeatures mapping_features(const CountedGroup& counted) {
   double useful = 1;
   double mapped = 1;
   for (int a = 0; a < std::ssize(group.extents); ++a) {
+    const bool contracted =
+        std::ranges::find(group.products, a, &kernel::StateProducts::depth_axis) != group.products.end();
+    if (contracted) continue;  // by tensor cores
     useful *= group.extents[a];
     mapped *= group.mapping.axes[a].covered();
     features.thread_elements *= group.mapping.axes[a].per_thread();
@@ -47,6 +51,7 @@ GroupFeatures group_features(const graph::Graph& graph, const kernel::GroupProgr
   for (int sweep = 0; sweep < features.sweeps; ++sweep) count_sweep(counted, sweep, loads, features);
   if (group.structure.anchors[0].kind == kernel::Anchor::Kind::scan) count_scan(counted, features);
   if (group.structure.anchors[0].kind == kernel::Anchor::Kind::sort) count_sort(counted, features);
+  count_state_products(counted, features);
   count_reductions(counted, features);
   return features;
 }

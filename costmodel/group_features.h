@@ -23,6 +23,7 @@ struct GroupFeatures {
   double special_instructions = 0;  ///< warp instructions of the special-function unit
   double integer_instructions = 0;  ///< of instructions: on the integer unit
   double f64_instructions = 0;      ///< of instructions: on the unit for f64
+  double tensor_multiply_adds = 0;  ///< of 16-bit floats, by tensor cores
   double bytes_in_flight = 0;       ///< requested by one thread before its first use of them
   double ahead_share = 0;           ///< of bytes_in_flight: asked for a turn ahead, and so at any time
   double latency_cycles = 0;        ///< dependent chain of one tile: loads, exchanges, barriers

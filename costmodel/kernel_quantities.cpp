@@ -15,9 +15,9 @@ void repeat(GroupFeatures& f, const kernel::RecurrentStep& step) {
   const double times = turns * step.blocks;
   for (double* amount :
        {&f.dram_read_bytes, &f.dram_write_bytes, &f.sector_bytes, &f.l2_bytes, &f.shared_bytes, &f.instructions,
-        &f.special_instructions, &f.integer_instructions, &f.f64_instructions, &f.requested_bytes, &f.load_requests,
-        &f.load_lane_bytes, &f.store_requests, &f.store_lane_bytes, &f.dynamic_requests, &f.wide_instructions,
-        &f.index_instructions, &f.exchange_instructions})
+        &f.special_instructions, &f.integer_instructions, &f.f64_instructions, &f.tensor_multiply_adds,
+        &f.requested_bytes, &f.load_requests, &f.load_lane_bytes, &f.store_requests, &f.store_lane_bytes,
+        &f.dynamic_requests, &f.wide_instructions, &f.index_instructions, &f.exchange_instructions})
     *amount *= times;
   for (double* amount : {&f.latency_cycles, &f.barriers, &f.cluster_barriers, &f.iterations}) *amount *= turns;
   f.serial_cycles = 0;  // the chain of all turns is in series as it is

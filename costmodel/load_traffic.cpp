@@ -54,6 +54,9 @@ void LoadTraffic::count_reads() {
     const AxisSet varying = counted_.program.at(id).axes & group.varying;
     request(id, group.accesses[id].width, counted_.per_iteration(varying));
   }
+  for (const kernel::StateProducts& product : group.products) {
+    for (const kernel::StateProducts::Part& part : product.parts) read_once(part.weights, reads[0]);
+  }
   pass_to_l2();
   for (std::size_t s = 0; s < group.sweeps.size(); ++s) {
     for (const ItemId id : group.sweeps[s].uniform) read_once(id, reads[s]);

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "costmodel/bandwidth_share.h"
+#include "costmodel/contraction/state_product_count.h"
 
 namespace stitch::costmodel {
 namespace {
@@ -121,13 +122,14 @@ double issue_rate(const Placement& place, const KernelQuantities& kernel, const 
 
 }  // namespace
 
-std::array<std::pair<const char*, double>, 8> PhaseTime::parts() const {
+std::array<std::pair<const char*, double>, 9> PhaseTime::parts() const {
   return {{{"dram", dram},
            {"l2", l2},
            {"L1 and shared memory", shared},
            {"issue", issue},
            {"integer unit", integer},
            {"f64 unit", f64},
+           {"tensor cores", tensor},
            {"special functions", special},
            {"latency", latency}}};
 }
@@ -141,7 +143,7 @@ double PhaseTime::total(double overlap) const {
   // The same instructions are issued and executed: of these limits one shows.
   const double execution = std::max({issue, integer, f64});
   const double most = binding().second;
-  return most + overlap * (dram + l2 + shared + execution + special + latency - most) + serial;
+  return most + overlap * (dram + l2 + shared + execution + tensor + special + latency - most) + serial;
 }
 
 PhaseTime phase_time(const PhaseQuantities& phase, const KernelQuantities& kernel, const DeviceSpec& device,
@@ -161,6 +163,8 @@ PhaseTime phase_time(const PhaseQuantities& phase, const KernelQuantities& kerne
     time.integer += f.integer_instructions * 32 / (device.int32_lanes_per_sm * busy_sms) * us_per_cycle;
     time.f64 += f.f64_instructions * 32 / (device.fp64_lanes_per_sm * busy_sms) * us_per_cycle;
     time.special += f.special_instructions * 32 / (device.special_lanes_per_sm * busy_sms) * us_per_cycle;
+    if (f.tensor_multiply_adds > 0)
+      time.tensor += f.tensor_multiply_adds / (synchronous_rate(device) * busy_sms) * us_per_cycle;
     const double share = f.tiles / std::max<double>(1, phase.tiles);
     latency += f.latency_cycles * share;
     serial += f.serial_cycles * share;
@@ -177,12 +181,12 @@ PhaseTime phase_time(const PhaseQuantities& phase, const KernelQuantities& kerne
   time.latency = std::max(place.waves * latency, longest) * us_per_cycle;
   time.serial = constants.serial * serial * us_per_cycle;
   time.l2 *= std::min(place.stretch, constants.most_stretch);
-  for (double* of_sm : {&time.shared, &time.issue, &time.integer, &time.f64, &time.special})
+  for (double* of_sm : {&time.shared, &time.issue, &time.integer, &time.f64, &time.tensor, &time.special})
     *of_sm *= std::min(place.imbalance(), constants.most_stretch);
   // The blocks of a cluster stand in one GPC together, and what is left of its SMs stays idle.
   if (kernel.cluster > 1) {
     for (double* throughput :
-         {&time.dram, &time.l2, &time.shared, &time.issue, &time.integer, &time.f64, &time.special})
+         {&time.dram, &time.l2, &time.shared, &time.issue, &time.integer, &time.f64, &time.tensor, &time.special})
       *throughput *= 1 + constants.cluster_idle;
   }
   time.dram *= constants.dram;

@@ -13,10 +13,11 @@ namespace stitch::costmodel {
 /// its parts.
 struct PhaseTime {
   double dram = 0, l2 = 0, shared = 0, issue = 0, integer = 0, f64 = 0, special = 0, latency = 0;
+  double tensor = 0;  ///< of tensor cores
   /// What no limit hides, µs: blocks that began together reduce together, and their stores wait for that.
   double serial = 0;
 
-  [[nodiscard]] std::array<std::pair<const char*, double>, 8> parts() const;
+  [[nodiscard]] std::array<std::pair<const char*, double>, 9> parts() const;
   [[nodiscard]] std::pair<const char*, double> binding() const;
   /// The limits overlap imperfectly: a part of what is not binding shows.
   [[nodiscard]] double total(double overlap) const;

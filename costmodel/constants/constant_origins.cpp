@@ -213,6 +213,16 @@ constexpr auto origin_rows() {
       Row{"contraction/product_rates.h", "copy_instructions", fitted, own},
       Row{"contraction/product_rates.h", "window_instructions", fitted, own},
       Row{"contraction/product_rates.h", "schedulers", sheet, "NVIDIA's architecture white papers since Volta"},
+
+      Row{"contraction/state_product_count.cpp", "multiply_adds", sheet, "PTX ISA: mma.sync m16n8k16"},
+      Row{"contraction/state_product_count.cpp", "cycles_between_sums", guess, "25 to 33 on an A100"},
+      Row{"contraction/state_product_count.cpp", "bytes_of_lane", rule, "codegen/device/state_product.cuh"},
+      Row{"contraction/state_product_count.cpp", "instructions_of_read", guess, ""},
+      Row{"contraction/state_product_count.cpp", "exchanged_words", counted, "codegen/device/state_product.cuh"},
+      Row{"contraction/state_product_count.cpp", "sums_of_lane", sheet, "PTX ISA: mma.sync m16n8k16"},
+      Row{"contraction/state_product_count.cpp", "instructions_of_sums", guess, ""},
+      Row{"contraction/state_product_count.cpp", "instructions_of_address", guess, ""},
+      Row{"contraction/state_product_count.cpp", "bytes_of_sum", rule, "f32"},
   };
 }
 

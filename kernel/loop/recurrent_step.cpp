@@ -22,7 +22,8 @@ bool RecurrentStep::is_sequence(int parameter) const {
   return std::ranges::any_of(sequences, [&](const Sequence& sequence) { return sequence.parameter == parameter; });
 }
 
-ResidentLayout resident_layout(const RecurrentStep& step, std::span<const std::int64_t> scratch_bytes) {
+ResidentLayout resident_layout(const RecurrentStep& step, std::span<const std::int64_t> scratch_bytes,
+                               std::span<const std::int64_t> fragment_bytes) {
   ResidentLayout layout;
   for (const RecurrentStep::State& state : step.states) {
     layout.states.push_back(layout.copy);
@@ -31,6 +32,10 @@ ResidentLayout resident_layout(const RecurrentStep& step, std::span<const std::i
   layout.bytes = 2 * layout.copy;
   for (const std::int64_t bytes : scratch_bytes) {
     layout.scratch.push_back(layout.bytes);
+    layout.bytes += aligned(bytes);
+  }
+  for (const std::int64_t bytes : fragment_bytes) {
+    layout.fragments.push_back(layout.bytes);
     layout.bytes += aligned(bytes);
   }
   layout.first_row = layout.bytes;

@@ -75,11 +75,13 @@ struct RecurrentStep {
 /// between the two.
 struct ResidentLayout {
   std::vector<std::int64_t> states, scratch;
+  std::vector<std::int64_t> fragments;  ///< of weights, for tensor cores, by what wants them
   std::int64_t copy = 0;
   std::int64_t first_row = 0;
   std::int64_t bytes = 0;  ///< altogether
 };
-/// `scratch_bytes`: of each value that the phases of a turn hand over.
-ResidentLayout resident_layout(const RecurrentStep& step, std::span<const std::int64_t> scratch_bytes);
+/// `scratch_bytes`: of each value that the phases of a turn hand over. `fragment_bytes`: of what holds weights.
+ResidentLayout resident_layout(const RecurrentStep& step, std::span<const std::int64_t> scratch_bytes,
+                               std::span<const std::int64_t> fragment_bytes = {});
 
 }  // namespace stitch::kernel

@@ -103,12 +103,18 @@ void estimate_registers(const GroupStructure& structure, const std::vector<bool>
     const Item& item = program.at(id);
     group.hoisted_registers += (group.elements_per_thread(item.axes) * held_bytes(item) + 3) / 4;
   }
+  std::int64_t multiplying = 0;  // what tensor cores' sums take until they are in shared memory
+  for (const StateProducts& product : group.products) {
+    group.hoisted_registers += product.fragment_registers();
+    multiplying = std::max(multiplying, product.working_registers());
+  }
   const std::int64_t held = most_across(program, group, structure.sweep_count) + group.hoisted_registers;
   std::int64_t accumulators = 0, body = 0;
   for (const ReductionPlan& plan : group.reductions) accumulators += plan.kept_per_thread;
   for (const Sweep& sweep : group.sweeps) body = std::max(body, registers_of(program, group, sweep, is_held));
   const std::int64_t ahead = registers_ahead(program, group, is_held);
-  group.registers = std::min(always + held + accumulators + body + ahead, most);
+  const std::int64_t with_threads = always + held + accumulators + body + ahead;
+  group.registers = std::min(std::max(with_threads, always + group.hoisted_registers + multiplying), most);
 }
 
 }  // namespace
@@ -125,6 +131,7 @@ class GroupDerivation {
   }
 
   Result<GroupProgram> derive() {
+    if (group_.mapping.tensor_cores) STITCH_TRY(plan_products());
     STITCH_TRY(check_coverage());
     classify_axes();
     STITCH_TRY(shift_rows());
@@ -132,11 +139,13 @@ class GroupDerivation {
     look_up_accesses();
     group_.hoisted = choose_hoisted(structure_, group_, schedule_);
     const std::vector<bool>& is_held = divide();
+    if (!group_.products.empty()) leave_out_products();
     if (group_.mapping.stages > 1) STITCH_TRY(choose_ahead(structure_, group_, schedule_));
     STITCH_ASSIGN(group_.reductions, plan_reductions(structure_, group_));
     group_.exchange_bytes = exchange_bytes(structure_, group_.reductions);
     STITCH_TRY(place_held(structure_, group_));
     place_stages(group_);
+    place_sums();
     estimate_registers(structure_, is_held, group_);
     if (structure_.anchors[0].kind == Anchor::Kind::sort) add_lines();
     group_.structure = std::move(context_.structure_);
@@ -147,12 +156,41 @@ class GroupDerivation {
   [[nodiscard]] int axis_count() const { return group_.extents.size(); }
   [[nodiscard]] const AxisMapping& axis(int a) const { return group_.mapping.axes[a]; }
 
+  Status plan_products() {
+    if (schedule_.rows == 0 || group_.mapping.axes.size() != group_.extents.size())
+      return constraint("tensor cores take a group's sums in recurrent kernels only");
+    STITCH_ASSIGN(group_.products, plan_state_products(structure_, group_.mapping, schedule_));
+    for (const StateProducts& product : group_.products) contracted_.insert(product.depth_axis);
+    return {};
+  }
+
+  /// What only products need is in no sweep.
+  void leave_out_products() {
+    const std::vector<bool> needed = needed_beside(group_.products, structure_);
+    const auto is_left_out = [&](ItemId id) { return !needed[id]; };
+    for (Sweep& sweep : group_.sweeps) {
+      for (std::vector<ItemId>* items : {&sweep.uniform, &sweep.body, &sweep.early, &sweep.copied})
+        std::erase_if(*items, is_left_out);
+    }
+    std::erase_if(group_.hoisted, is_left_out);
+    std::erase_if(group_.held, [&](const HeldItem& held) { return is_left_out(held.item); });
+  }
+
+  /// Sums of tensor cores lie behind what is held.
+  void place_sums() {
+    for (StateProducts& product : group_.products) {
+      product.shared_offset = group_.held_bytes;
+      group_.held_bytes += product.sum_bytes();
+    }
+  }
+
   Status check_coverage() {
     const GroupMapping& mapping = group_.mapping;
     if (std::ssize(mapping.axes) != axis_count())
       return constraint("the mapping has {} axes, the group has {}", mapping.axes.size(), axis_count());
     std::int64_t clusters = 1, threads = 1;
     for (int a = 0; a < axis_count(); ++a) {
+      if (contracted_.contains(a)) continue;
       const std::int64_t covered = axis(a).covered();
       const std::int64_t before = mapping.shifted && a == mapping.vector_axis ? group_.vector_extent() - 1 : 0;
       if (covered < before + group_.extents[a])
@@ -266,6 +304,7 @@ class GroupDerivation {
   GroupDeriver& context_;
   const GroupStructure& structure_;
   const Schedule& schedule_;
+  AxisSet contracted_;  ///< by tensor cores
   GroupProgram group_;
 };
 

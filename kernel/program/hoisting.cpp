@@ -14,10 +14,13 @@ std::vector<ItemId> choose_lasting(const GroupStructure& structure, const GroupP
   if (structure.anchors[0].has_own_loops()) return lasting;
   constexpr std::int64_t most = 255, for_the_rest = 80, of_an_sm = 65536;  // registers
   std::int64_t budget = std::min(most, of_an_sm / threads) - for_the_rest;
+  for (const StateProducts& product : group.products) budget -= product.fragment_registers();
+  const std::vector<bool> needed = needed_beside(group.products, structure);
   const ScalarProgram& program = *structure.program;
   for (const ItemId id : program.item_ids()) {
     const Item& item = program.at(id);
     if (item.kind != Item::Kind::load || item.guard >= 0 || item.buffer.kind != Buffer::Kind::input) continue;
+    if (!needed[id]) continue;
     if (!structure.lasting_inputs.contains(item.buffer.number) || !program.items_of(item.index).empty()) continue;
     const std::int64_t cost = (group.elements_per_thread(item.axes) * held_bytes(item) + 3) / 4;
     if (group.turns(item.axes) > 1 || cost > budget) continue;

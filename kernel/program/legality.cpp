@@ -115,7 +115,18 @@ std::string bulk_copies(const KernelProgram& p, const DeviceSpec& d) {
   return {};
 }
 
-constexpr std::array<LegalityRule, 12> table = {{
+std::string tensor_cores(const KernelProgram& p, const DeviceSpec& d) {
+  constexpr int least = 8;
+  if (d.compute_major >= least && d.tensor.f16 > 0) return {};
+  for (const PhaseProgram& phase : p.phases) {
+    for (const GroupProgram& group : phase.groups) {
+      if (group.mapping.tensor_cores) return fmt::format("{} has no mma.sync of 16 columns and 8 rows", d.name);
+    }
+  }
+  return {};
+}
+
+constexpr std::array<LegalityRule, 13> table = {{
     {"threads", "a block has at most 1,024 threads", threads},
     {"whole-warps", "shuffles name all 32 lanes of a warp", whole_warps},
     {"shared-memory", "what a block keeps must fit its shared memory", shared_memory},
@@ -127,6 +138,7 @@ constexpr std::array<LegalityRule, 12> table = {{
     {"fixed-order", "what is asked to be deterministic must not depend on who comes first", fixed_order},
     {"stages", "stages in shared memory are filled while threads compute", asynchronous_copies},
     {"bulk-stages", "the copy engine brings whole runs to stages", bulk_copies},
+    {"tensor-cores", "a turn's products take instructions of sm_80 and later", tensor_cores},
     {"parameters", "a packed kernel's table travels in the parameter block", parameters},
 }};
 

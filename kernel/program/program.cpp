@@ -77,7 +77,13 @@ std::int64_t resident_offset(const KernelProgram& kernel) {
 ResidentLayout resident_layout(const KernelProgram& kernel) {
   std::vector<std::int64_t> scratch;
   for (std::size_t i = 0; i < kernel.scratch.size(); ++i) scratch.push_back(kernel.scratch_bytes(i));
-  return resident_layout(*kernel.recurrent, scratch);
+  std::vector<std::int64_t> fragments;
+  for (const PhaseProgram& phase : kernel.phases) {
+    for (const GroupProgram& group : phase.groups) {
+      for (const StateProducts& product : group.products) fragments.push_back(product.fragment_bytes());
+    }
+  }
+  return resident_layout(*kernel.recurrent, scratch, fragments);
 }
 
 }  // namespace stitch::kernel

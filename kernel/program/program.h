@@ -9,6 +9,7 @@
 #include "base/result.h"
 #include "kernel/loop/recurrent_step.h"
 #include "kernel/program/schedule.h"
+#include "kernel/program/state_products.h"
 #include "kernel/structure/items.h"
 #include "kernel/structure/row_shift.h"
 #include "kernel/structure/structure.h"
@@ -142,6 +143,8 @@ struct GroupProgram {
   /// Loads that are made once and kept in registers: before the outer loops, or before the turns of a recurrent kernel.
   std::vector<ItemId> hoisted;
   LoadsAhead ahead;  ///< of all sweeps: made turns ahead of the innermost of the outer loops
+  /// Of a mapping with tensor_cores: all of its reductions, whose items are in no sweep.
+  std::vector<StateProducts> products;
   std::vector<RetainedLoad> retained;
   std::int64_t hoisted_registers = 0;  ///< of a thread, in 32-bit words; part of `registers`
   std::vector<Sweep> sweeps;

@@ -60,6 +60,7 @@ LoadPlaces::LoadPlaces(const Residence& residence, const GroupProgram& group, do
   places_.resize(program.items().size(), Place::device);
   lasting_.resize(places_.size(), false);
   const std::vector<bool> changes = changing_items(residence, program);
+  const std::vector<bool> needed = needed_beside(group.products, group.structure);
   double same = 0;
   for (std::size_t i = 0; i < places_.size(); ++i) {
     const Item& item = program.items()[i];
@@ -70,7 +71,8 @@ LoadPlaces::LoadPlaces(const Residence& residence, const GroupProgram& group, do
       if (residence.is_sequence(item.buffer)) places_[i] = Place::l2;
     } else {
       lasting_[i] = true;
-      const bool hoisted = std::ranges::count(group.hoisted, static_cast<ItemId>(i)) > 0;
+      // Weights of tensor cores have been brought to where these find them.
+      const bool hoisted = !needed[i] || std::ranges::count(group.hoisted, static_cast<ItemId>(i)) > 0;
       places_[i] = hoisted ? Place::registers : Place::l1;
       if (!hoisted) same += block_bytes(group, item);
     }

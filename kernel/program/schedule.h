@@ -78,6 +78,10 @@ struct GroupMapping {
   /// What is the same in all turns of the loops around the sweeps is loaded once, as far as registers reach
   /// (kernel/program/hoisting.h); else a thread keeps nothing but its sums from turn to turn, to have these registers.
   bool hoists = true;
+  /// Tensor cores take the group's sums, products of a recurrent kernel's state with weights: the contracted axes are
+  /// on no level, and whichever warps multiply, sums come to the threads that the other axes give them
+  /// (kernel/program/state_products.h).
+  bool tensor_cores = false;
 
   bool operator==(const GroupMapping&) const = default;
 };

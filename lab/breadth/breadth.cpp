@@ -58,6 +58,7 @@ void note_features(const kernel::KernelProgram& program, CaseVerdict& verdict) {
   has("loads a turn ahead", any_group([](const auto& group) { return group.mapping.stages > 1; }));
   has("stages in shared memory", any_group([](const auto& group) { return group.mapping.shared_stages; }));
   has("stages by bulk copies", any_group([](const auto& group) { return group.mapping.bulk_stages; }));
+  has("tensor cores", any_group([](const auto& group) { return group.mapping.tensor_cores; }));
   has("vectors", any_group([](const auto& group) { return group.vector_extent() > 1; }));
   has("held in shared memory", any_group([](const auto& group) { return group.held_bytes > 0; }));
   has("exchange between warps", any_group([](const auto& group) { return group.exchange_bytes > 0; }));

@@ -68,6 +68,7 @@ GroupRanking GroupRanker::ranked(const kernel::GroupStructure& structure, const 
     // NOLINTNEXTLINE(clang-analyzer-core.NullDereference): it was compared with null
     program.blocks = (step_ != nullptr ? step_->blocks : group->tiles) * program.schedule.cluster;
     program.shared_bytes = 2 * group->exchange_bytes + group->held_bytes;
+    for (const kernel::StateProducts& product : group->products) program.shared_bytes += product.fragment_bytes();
     program.registers = group->registers;
     kernel::PhaseProgram phase;
     phase.tiles = group->tiles;

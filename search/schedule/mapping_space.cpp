@@ -97,6 +97,7 @@ class Enumerator {
       sparse_ = true;
       enumerate_widths();
     }
+    if (options_.one_tile) enumerate_products();
     return out_;
   }
 
@@ -194,6 +195,7 @@ class Enumerator {
     mapping.vector_axis = vector_axis();
     mapping.hold = hold;
     mapping.shifted = shifted_;
+    mapping.tensor_cores = tensor_cores_;
     cover(mapping.axes, roles_.extents);
     if (shared_axis_ >= 0) mapping.axes[shared_axis_].at(kernel::Level::cluster) = options_.cluster;
     for (kernel::AxisMapping& axis : mapping.axes) {
@@ -365,6 +367,40 @@ class Enumerator {
     }
     add(layout, kernel::Hold::registers);
     for (kernel::GroupMapping& mapping : out_) mapping.vector_axis = walked >= 0 ? walked : mapping.vector_axis;
+  }
+
+  // ---- sums by tensor cores ---------------------------------------------------------------------------------
+
+  /// What is left to threads is element-wise: vectors and lanes along the columns, warps along rows, several rows a
+  /// thread or one after the other.
+  void enumerate_products() {
+    const std::vector<kernel::StateProducts> products = kernel::find_state_products(group_);
+    if (products.empty()) return;
+    const int columns = products[0].column_axis, rows = products[0].row_axis;
+    if (roles_.extents[rows] < kernel::StateProducts::least_rows) return;
+    tensor_cores_ = true;
+    for (const kernel::StateProducts& product : products) roles_.extents[product.depth_axis] = 1;
+    constexpr std::int64_t most = 4;  // f32 of an access
+    std::int64_t width = vector_.axis == columns ? vector_.width : most;
+    vector_.axis = columns;
+    for (; width >= 1; width /= 2) {
+      if (roles_.extents[columns] % width != 0) continue;
+      width_ = width;
+      const std::int64_t all = std::min<std::int64_t>(options_.threads, power_above(runs(columns)));
+      for (const std::int64_t share : {all, all / 2}) {
+        if (share < 1) continue;
+        for (const std::int64_t unroll : {1, 2, 4}) {
+          ThreadLayout layout = fresh();
+          layout.give(columns, share);
+          spread(layout, inner_first(all_axes()));
+          kernel::AxisMapping& several = layout.mapping()[rows];
+          if (several.step(kernel::Level::reg) * unroll > power_above(roles_.extents[rows])) continue;
+          several.at(kernel::Level::reg) = unroll;
+          add(layout, kernel::Hold::registers);
+        }
+      }
+    }
+    tensor_cores_ = false;
   }
 
   // ---- no reduction ends in the tile ------------------------------------------------------------------------
@@ -558,9 +594,10 @@ class Enumerator {
   /// window.
   bool interleaves_ = false;
   std::int64_t width_ = 1;
-  int shared_axis_ = -1;  ///< share_axis(); roles_ has a block's part of it
-  bool sparse_ = false;   ///< also mappings that leave most of a warp idle
-  bool shifted_ = false;  ///< rows are shifted; roles_ has the longer ones
+  int shared_axis_ = -1;       ///< share_axis(); roles_ has a block's part of it
+  bool sparse_ = false;        ///< also mappings that leave most of a warp idle
+  bool shifted_ = false;       ///< rows are shifted; roles_ has the longer ones
+  bool tensor_cores_ = false;  ///< what is contracted is on no level; it has an extent of 1 in roles_
   std::vector<kernel::GroupMapping> out_;
 };
 

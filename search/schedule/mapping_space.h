@@ -20,7 +20,7 @@ struct MappingSpaceOptions {
 
 /// Mappings worth scoring for a group: which axis is walked by vectors and lanes, whether rows are shifted for them,
 /// how many threads share a row, how many rows a block holds, what a thread unrolls, where reused values are kept,
-/// whether loops make their loads a turn ahead.
+/// whether loops make their loads a turn ahead, whether tensor cores take a turn's products.
 /// Enumerate only: legality and cost are other functions' business.
 std::vector<kernel::GroupMapping> enumerate_mappings(const kernel::GroupStructure& group,
                                                      const MappingSpaceOptions& options, const DeviceSpec& device);

@@ -339,6 +339,30 @@ void add(const Graph& graph, ScheduleSpace& space, ScheduleSpace more, const Sti
   space.whole = space.whole && more.whole;
 }
 
+/// Whether tensor cores may have something to multiply: sums, and parameters of 16-bit floats.
+bool suits_tensor_cores(const Graph& turn, const DeviceSpec& device) {
+  if (device.tensor.f16 == 0 || turn.constraints.batch_invariant) return false;
+  bool sums = false, narrow = false;
+  for (const graph::Node& node : turn.nodes()) {
+    sums = sums || node.op == graph::Op::reduce;
+    if (node.op != graph::Op::parameter) continue;
+    narrow = narrow || node.type().dtype == graph::DType::f16 || node.type().dtype == graph::DType::bf16;
+  }
+  return sums && narrow;
+}
+
+/// Whether so many rows a block are worth looking at beside fewer. More than it takes to have a block on every fourth
+/// SM only leave SMs idle; but for tensor cores eight rows are as much work as one, and a cluster that shares the
+/// weights is several blocks.
+bool suits_rows(const kernel::RecurrentStep& step, const DeviceSpec& device) {
+  std::int64_t blocks = step.blocks;
+  if (step.rows >= kernel::StateProducts::least_rows && suits_tensor_cores(step.graph, device)) {
+    if (step.rows == kernel::StateProducts::least_rows) return true;
+    blocks *= std::max(device.max_cluster_blocks, 1);
+  }
+  return blocks * 4 >= device.sm_count;
+}
+
 /// The schedules of a loop's turn, for several numbers of rows a block.
 Result<ScheduleSpace> explore_recurrent(const Graph& graph, NodeId loop, const Scorer& scorer,
                                         const StitchOptions& options) {
@@ -352,8 +376,7 @@ Result<ScheduleSpace> explore_recurrent(const Graph& graph, NodeId loop, const S
       if (!error) error = step.error();
       break;
     }
-    // More rows a block than it takes to have a block on every fourth SM only leave SMs idle.
-    if (space && (*step)->blocks * 4 < scorer.device().sm_count) break;
+    if (space && !suits_rows(**step, scorer.device())) continue;
     Result<ScheduleSpace> found = StitchExplorer((*step)->graph, *step, scorer, options).explore();
     if (!found) {
       if (!error) error = found.error();

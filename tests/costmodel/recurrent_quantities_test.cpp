@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "costmodel/analytical.h"
 #include "costmodel/kernel_quantities.h"
 #include "search/schedule/stitch_explorer.h"
@@ -72,6 +74,36 @@ TEST(RecurrentQuantities, TheExplanationAddsUpToThePrediction) {
   const Kernel kernel({.turns = 10, .rows = 128, .width = 16});
   const AnalyticalScorer scorer(*find_device("h100"));
   EXPECT_EQ(scorer.explain(kernel.graph, kernel.best.program).us, kernel.best.predicted_us);
+}
+
+bool uses_tensor_cores(const kernel::KernelProgram& program) {
+  return std::ranges::any_of(program.phases, [](const kernel::PhaseProgram& phase) {
+    return std::ranges::any_of(phase.groups, [](const auto& group) { return group.mapping.tensor_cores; });
+  });
+}
+
+TEST(RecurrentQuantities, TensorCoresAreTakenWhereTheyArePredictedToBeFaster) {
+  const RecurrentShape shape{.turns = 20, .rows = 512, .width = 256, .dtype = graph::DType::f16};
+  const graph::Graph graph = kernel::test::lstm(shape);
+  const DeviceSpec device = *find_device("h100");
+  const auto found = search::explore_stitches(graph, AnalyticalScorer(device), {.keep = 10000});
+  ASSERT_TRUE(found) << found.error().message;
+  const search::StitchCandidate& best = found->front();
+  EXPECT_TRUE(uses_tensor_cores(best.program));
+  const auto cores = std::ranges::find_if(
+      *found, [](const search::StitchCandidate& each) { return !uses_tensor_cores(each.program); });
+  ASSERT_NE(cores, found->end());
+  EXPECT_LT(2 * best.predicted_us, cores->predicted_us);
+  // All multiply-adds of all turns, which fill whole instructions here; those on CUDA cores are none of them.
+  double multiplied = 0, multiplied_by_cores = 0;
+  for (const PhaseQuantities& phase : kernel_quantities(graph, best.program, device).phases) {
+    for (const GroupFeatures& group : phase.groups) multiplied += group.tensor_multiply_adds;
+  }
+  for (const PhaseQuantities& phase : kernel_quantities(graph, cores->program, device).phases) {
+    for (const GroupFeatures& group : phase.groups) multiplied_by_cores += group.tensor_multiply_adds;
+  }
+  EXPECT_EQ(multiplied, 20.0 * 512 * 256 * 1024);
+  EXPECT_EQ(multiplied_by_cores, 0);
 }
 
 }  // namespace

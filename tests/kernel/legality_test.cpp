@@ -106,6 +106,10 @@ std::vector<Example> examples() {
       {"stages_without_bulk_copies", "bulk-stages",
        with([](auto& p, auto&) { p.phases[0].groups[0].mapping.bulk_stages = true; }), "a100",
        "has no bulk copies that a barrier counts"},
+      {"tensor_cores", "", with([](auto& p, auto&) { p.phases[0].groups[0].mapping.tensor_cores = true; }), "a100"},
+      {"no_tensor_cores", "tensor-cores",
+       with([](auto& p, auto&) { p.phases[0].groups[0].mapping.tensor_cores = true; }), "t4",
+       "has no mma.sync of 16 columns and 8 rows"},
       {"table_of_parameters", "parameters",
        with([](auto& p, auto&) { p.phases[0].groups.resize(1000, p.phases[0].groups[0]); })},
   };

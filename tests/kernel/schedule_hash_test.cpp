@@ -62,6 +62,7 @@ TEST(ScheduleHash, IsOfEverything) {
                                           s.phases[0][0].stages = 3;
                                           s.phases[0][0].shared_stages = s.phases[0][0].bulk_stages = true;
                                         },
+                                        [](Schedule& s) { s.phases[0][0].tensor_cores = true; },
                                         [](Schedule& s) { s.phases.push_back(s.phases[0]); },
                                         [](Schedule& s) { s.phases[0].push_back(s.phases[0][0]); },
                                         [](Schedule& s) { s.phases[0][0].hold = Hold::shared; },

@@ -67,6 +67,100 @@ INSTANTIATE_TEST_SUITE_P(
                     Cell{"one_turn", kernel::test::lstm, {.turns = 1, .rows = 4}}),
     [](const auto& each) { return each.param.name; });
 
+// ---- products by tensor cores -------------------------------------------------------------------------------------
+
+const kernel::StateProducts* first_product(const kernel::KernelProgram& program) {
+  for (const kernel::PhaseProgram& phase : program.phases) {
+    for (const kernel::GroupProgram& group : phase.groups) {
+      if (!group.products.empty()) return &group.products[0];
+    }
+  }
+  return nullptr;
+}
+
+/// Likes groups best whose products tensor cores take, and of those all alike. Its device has few SMs, so that blocks
+/// of many rows are looked at.
+class TensorCoreScorer final : public search::Scorer {
+ public:
+  explicit TensorCoreScorer(DeviceSpec device) : device_(std::move(device)) { device_.sm_count = 4; }
+
+  [[nodiscard]] double predict_us(const graph::Graph&, const kernel::KernelProgram& program) const override {
+    return first_product(program) != nullptr ? 1 : 2;
+  }
+  [[nodiscard]] search::Score explain(const graph::Graph&, const kernel::KernelProgram&) const override { return {}; }
+  [[nodiscard]] const DeviceSpec& device() const override { return device_; }
+
+ private:
+  DeviceSpec device_;
+};
+
+class RecurrentTensorCoresEmulated : public testing::TestWithParam<Cell> {};
+
+TEST_P(RecurrentTensorCoresEmulated, KernelsAreRight) {
+  const auto graph = std::make_shared<const graph::Graph>(GetParam().graph(GetParam().shape));
+  for (const char* device : {"h100", "a100"}) {
+    const auto space = search::explore_space(*graph, TensorCoreScorer(*find_device(device)), {.keep = 4000});
+    ASSERT_TRUE(space.ok()) << space.error().message;
+    // Of every way in which warps share the work, the first.
+    std::set<std::tuple<std::int64_t, int, bool, bool>> seen;
+    for (const search::StitchCandidate& candidate : space->candidates) {
+      const kernel::StateProducts* product = first_product(candidate.program);
+      const kernel::Schedule& schedule = candidate.schedule;
+      if (product == nullptr || (schedule.threads != 128 && schedule.threads != 256)) continue;
+      EXPECT_GE(product->rows, kernel::StateProducts::least_rows);
+      if (!seen.emplace(product->rows, schedule.cluster, product->depth_warps > 1, product->in_registers).second)
+        continue;
+      const auto kernel = codegen::generate(*graph, candidate.program, {});
+      ASSERT_TRUE(kernel.ok()) << kernel.error().message;
+      VerifyOptions options;
+      options.distributions = {Distribution::mixed, Distribution::small};
+      const std::string architecture = device == std::string("a100") ? "sm_80" : "sm_90a";
+      const Verification run = verify({graph, candidate.program, *kernel, architecture}, options);
+      EXPECT_TRUE(run.correct) << run.failure << "\n" << kernel->source;
+      EXPECT_GT(run.compared, 0);
+    }
+    // All of the weights must fit an SM of an A100.
+    const bool fits = GetParam().shape.width < 256 || device == std::string("h100");
+    EXPECT_EQ(!seen.empty(), fits) << device;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Cells, RecurrentTensorCoresEmulated,
+    testing::Values(
+        Cell{"gru_64", kernel::test::gru, {.turns = 4, .rows = 16, .width = 64, .dtype = graph::DType::f16}},
+        Cell{"gru_96_bf16", kernel::test::gru, {.turns = 3, .rows = 24, .width = 96, .dtype = graph::DType::bf16}},
+        Cell{"gru_36", kernel::test::gru, {.turns = 3, .rows = 8, .width = 36, .dtype = graph::DType::f16}},
+        Cell{"lstm_96", kernel::test::lstm, {.turns = 4, .rows = 16, .width = 96, .dtype = graph::DType::f16}},
+        Cell{"lstm_256", kernel::test::lstm, {.turns = 3, .rows = 16, .width = 256, .dtype = graph::DType::f16}},
+        // Of what a phase has computed, over a concatenation.
+        Cell{"backward",
+             kernel::test::cell_backward,
+             {.turns = 4, .rows = 16, .width = 64, .reversed = true, .dtype = graph::DType::f16}}),
+    [](const auto& each) { return each.param.name; });
+
+TEST(RecurrentTensorCoresEmulated, AMissingBarrierIsFound) {
+  const RecurrentShape shape{.turns = 3, .rows = 8, .width = 64, .dtype = graph::DType::f16};
+  const auto wish = [](const kernel::KernelProgram& program) {
+    return first_product(program) != nullptr && program.schedule.threads == 128 && program.schedule.cluster == 1;
+  };
+  const KernelCase whole =
+      make_case(kernel::test::gru(shape), wish, {.keep = 4000, .wide = true}, TensorCoreScorer(*find_device("h100")));
+  EXPECT_TRUE(verify(whole).correct);
+  // Between the warps that multiply and the threads that take the sums.
+  const Verification without = verify(mutated(whole, "sums0);\n  __syncthreads();", "sums0);"));
+  EXPECT_FALSE(without.correct);
+  EXPECT_NE(without.failure.find("race"), std::string::npos) << without.failure;
+}
+
+TEST(RecurrentTensorCores, TakeNoProductsOfF32) {
+  const graph::Graph graph = kernel::test::gru({.turns = 3, .rows = 16, .width = 64});
+  const auto space = search::explore_space(graph, TensorCoreScorer(*find_device("h100")), {.keep = 4000, .wide = true});
+  ASSERT_TRUE(space.ok()) << space.error().message;
+  for (const search::StitchCandidate& candidate : space->candidates)
+    EXPECT_EQ(first_product(candidate.program), nullptr);
+}
+
 class RandomRecurrentEmulated : public testing::TestWithParam<int> {};
 
 TEST_P(RandomRecurrentEmulated, KernelsAreRight) {
