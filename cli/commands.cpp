@@ -49,6 +49,8 @@ void add_constraint_options(CLI::App& command, graph::Constraints& constraints) 
   command.add_flag("--tf32x3", constraints.tf32x3, "products of f32 may be made of three of TF32: nearly as exact");
   command.add_flag("--bf16x3", constraints.bf16x3,
                    "products of f32 may be made of three of bf16: faster than of TF32, 16 bits of an operand count");
+  command.add_flag("--winograd", constraints.winograd,
+                   "convolutions of f32 may be made of fewer multiplications and larger terms, where that is faster");
   command.add_flag("--eager-precision", constraints.eager_precision,
                    "every operator's result is rounded to its type, as where operators run one at a time");
   command.add_flag("--in-place", constraints.in_place,

@@ -112,8 +112,8 @@ STITCH_API stitch_code stitch_plan_fetch_on(stitch_client* client, const void* f
                                             stitch_encoding encoding, stitch_device device, int ordinal,
                                             int64_t deadline_ms, stitch_plan** plan);
 /* The same under constraints on the results, besides those of the fragment: some of "deterministic", "batch_invariant",
- * "tf32", "tf32x3", "bf16x3", "eager_precision", "in_place" (docs/planning.md) with commas between; NULL for none.
- * (Since version 3.) */
+ * "tf32", "tf32x3", "bf16x3", "winograd", "eager_precision", "in_place" (docs/planning.md) with commas between; NULL
+ * for none. (Since version 3.) */
 STITCH_API stitch_code stitch_plan_fetch_under(stitch_client* client, const void* fragment, size_t fragment_bytes,
                                                stitch_encoding encoding, stitch_device device, int ordinal,
                                                const char* constraints, int64_t deadline_ms, stitch_plan** plan);

@@ -37,6 +37,10 @@ struct Constraints {
   /// Tang and Heinecke 2019, arXiv 1904.06376 §3), so that errors are some twenty times those of TF32's three, and a
   /// sixtieth of one product of TF32. Exponents are f32's. Infinities may become NaN.
   bool bf16x3 = false;
+  /// Convolutions of f32 with windows of 3 × 3 may be made of fewer multiplications (graph/winograd.h; Lavin and Gray
+  /// 2016, arXiv 1509.09308): sums stay f32, but of terms that are larger than the result, so that errors are some ten
+  /// times a direct sum's. Where it is used at all: by_winograd in graph/f32_products.h.
+  bool winograd = false;
   /// Every operator's result is rounded to its type, as where operators run one at a time: nothing is kept wider,
   /// contracted, reassociated, or computed by a faster approximation than CUDA's own function. Reductions keep their
   /// freedom of order.
@@ -47,7 +51,7 @@ struct Constraints {
   bool in_place = false;
 
   [[nodiscard]] bool any() const {
-    return deterministic || batch_invariant || tf32 || tf32x3 || bf16x3 || eager_precision || in_place;
+    return deterministic || batch_invariant || tf32 || tf32x3 || bf16x3 || winograd || eager_precision || in_place;
   }
   /// Whether what an element is must not depend on which operators share its kernel.
   [[nodiscard]] bool rounds_each() const { return batch_invariant || eager_precision; }
@@ -67,6 +71,7 @@ struct Constraints {
             tf32 || other.tf32,
             tf32x3 || other.tf32x3,
             bf16x3 || other.bf16x3,
+            winograd || other.winograd,
             eager_precision || other.eager_precision,
             in_place || other.in_place};
   }
@@ -80,6 +85,7 @@ struct Constraints {
     visit("tf32", self.tf32);
     visit("tf32x3", self.tf32x3);
     visit("bf16x3", self.bf16x3);
+    visit("winograd", self.winograd);
     visit("eager_precision", self.eager_precision);
     visit("in_place", self.in_place);
   }

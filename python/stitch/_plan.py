@@ -124,8 +124,9 @@ def plan(
     `deadline_ms`; with `improve` the server tunes the fragment in the background where it had to predict.
     `constraints`: on results of our kernels, "deterministic" (equal inputs give equal bits), "batch_invariant" (a row's
     bits do not depend on the others), "tf32", "tf32x3" and "bf16x3" (products of float32 may be made of one of TF32,
-    three of it, or three of bf16), "eager_precision" (every operator's result is rounded to its type), "in_place"
-    (results may be written over parameters: the pairs for which that holds are `Plan.info["in_place"]`), with commas.
+    three of it, or three of bf16), "winograd" (convolutions of float32 may be made of fewer multiplications),
+    "eager_precision" (every operator's result is rounded to its type), "in_place" (results may be written over
+    parameters: the pairs for which that holds are `Plan.info["in_place"]`), with commas.
     `predict=False` takes a plan that is stored or raises PlanMissing at once; so does everything where
     STITCH_MODE=replay is set, or after `stitch.freeze`. Plans that need more memory beside parameters and results than
     `max_workspace_bytes` are not taken, nor swapped in later. Errors: Unavailable (no server), Timeout (no plan yet),

@@ -14,6 +14,7 @@ _ENDS = ("done", "failed", "cancelled")
 log = logging.getLogger("stitch")
 
 _lock = threading.Lock()
+_ending = threading.Lock()  # held until what is due has been ended
 _to_end: list = []
 _thread: threading.Thread | None = None
 
@@ -71,11 +72,15 @@ def _begun(client, effort: str, budget_seconds: int, fragments: int, ask) -> int
 
 
 def wait(client, number: int, budget_seconds: int) -> str:
-    """Waits for a job's end, or the budget's (0: none); the job's state."""
+    """Waits for a job's end, or the budget's (0: none), with which the job has ended if nobody else waits for it; the
+    job's state when it was last asked for."""
     end = time.monotonic() + budget_seconds if budget_seconds else None
     while True:
         state, _ = client.job(number)
-        if state in _ENDS or (end is not None and time.monotonic() >= end):
+        if state in _ENDS:
+            return state
+        if end is not None and time.monotonic() >= end:
+            _end_due()  # the thread that does so may be late, and ends with the process
             return state
         time.sleep(0.05 if end is None else min(0.05, max(0.0, end - time.monotonic())))
 
@@ -97,25 +102,32 @@ def _end_later(client, number: int, seconds: float) -> None:
             _thread.start()
 
 
-def _end_all() -> None:
-    global _thread
-    while True:
+def _end_due() -> None:
+    """Ends the jobs whose budget is over."""
+    with _ending:
         with _lock:
             now = time.monotonic()
             due = [entry for entry in _to_end if entry[0] <= now]
             for entry in due:
                 _to_end.remove(entry)
-            if not due and not _to_end:
-                _thread = None
-                return
         for _, client, number in due:
             end(client, number)
+
+
+def _end_all() -> None:
+    global _thread
+    while True:
+        _end_due()
+        with _lock:
+            if not _to_end:
+                _thread = None
+                return
         time.sleep(0.1)
 
 
 def _in_child() -> None:
-    global _lock, _thread
-    _lock, _thread = threading.Lock(), None  # neither a thread that is not there nor the parent's jobs
+    global _lock, _ending, _thread
+    _lock, _ending, _thread = threading.Lock(), threading.Lock(), None  # neither a thread that is not there nor the parent's jobs
     _to_end.clear()
 
 

@@ -76,7 +76,7 @@ def long(columns):
         {"op": "parameter", "attributes": {"type": f"f32[4096,{columns}]"}}, {"op": "exp", "operands": [0]},
         {"op": "reduce", "operands": [1], "attributes": {"kind": "sum", "dimensions": [1]}}], "results": [2]}
 client = stitch._server.shared()
-for i in range(80):
+for i in range(240):
     _tuning.begin(client, stitch.fragment(long(4096 + i)), "", "quick", 0)
 """
 
@@ -117,8 +117,10 @@ def told(*command) -> list | dict:
     return json.loads(done.stdout)
 
 
-def jobs_of(environment) -> list:
-    return conftest.jobs_of(environment["XDG_RUNTIME_DIR"])
+def tuning_jobs(environment) -> dict[int, str]:
+    """The states of the jobs that tune fragments, by number; the server has others of its own."""
+    jobs = conftest.jobs_of(environment["XDG_RUNTIME_DIR"])
+    return {job["id"]: job["state"] for job in jobs if job["kind"] == "tune-fragment"}
 
 
 def place_of(folder: pathlib.Path) -> dict:
@@ -143,11 +145,11 @@ def busy(tmp_path):
 def test_the_first_result_waits_for_no_tuning(front_end, busy):
     """Without time for plans the framework runs; with some, kernels that were predicted do, while what was to be tuned
     still waits for its turn."""
-    others = {job["id"] for job in jobs_of(busy)}
+    others = tuning_jobs(busy)
     assert sum(run(front_end, 0, busy)) > 0
     ours, theirs = run(front_end, 60_000, busy)
     assert ours > 0 and theirs == 0
-    own = [job["state"] for job in jobs_of(busy) if job["kind"] == "tune-fragment" and job["id"] not in others]
+    own = [state for number, state in tuning_jobs(busy).items() if number not in others]
     assert own and set(own) == {"queued"}, own
     assert not any(counters(busy, "stitch_measurements", 'stitch_store_records{kind="measurements"}').values())
 
@@ -162,10 +164,10 @@ print(stitch.tune(graph, effort="full", budget_seconds=1).info["label"])
 
 def test_a_budget_ends_what_a_server_would_tune(busy):
     """It has other things to do for minutes: when the budget is over the work is ended, and there is the best plan so far."""
-    others = {job["id"] for job in jobs_of(busy)}
+    others = tuning_jobs(busy)
     done = subprocess.run([sys.executable, "-c", BUDGET], env=busy, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0 and done.stdout == "predicted\n", (done.stdout, done.stderr[-4000:])
-    assert [job["state"] for job in jobs_of(busy) if job["id"] not in others] == ["cancelled"]
+    assert [state for number, state in tuning_jobs(busy).items() if number not in others] == ["cancelled"]
 
 
 def end_servers(environment) -> None:

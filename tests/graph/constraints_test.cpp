@@ -32,6 +32,9 @@ TEST(ConstraintsOfTwo, AreBothSides) {
   EXPECT_TRUE((Constraints{false, true}).fixes_order());
   EXPECT_TRUE((Constraints{.bf16x3 = true} | Constraints{}).bf16x3);
   EXPECT_TRUE((Constraints{.bf16x3 = true}).any());
+  EXPECT_TRUE((Constraints{} | Constraints{.winograd = true}).winograd);
+  EXPECT_TRUE((Constraints{.winograd = true}).any());
+  EXPECT_EQ(*parse_constraints("winograd"), (Constraints{.winograd = true}));
 }
 
 TEST(ConstraintsOfProducts, TheFastestWayIsTaken) {

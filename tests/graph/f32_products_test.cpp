@@ -52,6 +52,36 @@ TEST(F32Products, ConvolutionsAreProductsToo) {
   EXPECT_EQ(relevant_constraints(graph), one_product);
 }
 
+/// A window of 3 by `width` that moves by `stride`.
+Graph convolution(DType dtype, std::int64_t width, std::int64_t stride, Constraints constraints) {
+  Builder b;
+  const Value x = b.parameter(dtype, {1, 2, 8, 8}), kernel = b.parameter(dtype, {4, 2, 3, width});
+  ConvolutionAttributes a;
+  a.input_spatial = a.kernel_spatial = a.output_spatial = {2, 3};
+  a.input_dilation = a.kernel_dilation = {1, 1};
+  a.strides = {stride, stride};
+  a.low = a.high = {0, 0};
+  a.result = dtype;
+  Graph graph = *b.finish({b.add(Op::convolution, {x, kernel}, a)});
+  graph.constraints = constraints;
+  return graph;
+}
+
+TEST(F32Products, WinogradIsForWindowsOfThreeByThreeAlone) {
+  constexpr Constraints granted{.winograd = true};
+  EXPECT_EQ(relevant_constraints(convolution(DType::f32, 3, 1, granted)), granted);
+  EXPECT_EQ(relevant_constraints(convolution(DType::f32, 1, 1, granted)), Constraints());
+  EXPECT_EQ(relevant_constraints(convolution(DType::f32, 3, 2, granted)), Constraints());
+  EXPECT_EQ(relevant_constraints(convolution(DType::f16, 3, 1, granted)), Constraints());
+  EXPECT_EQ(relevant_constraints(product(DType::f32, 4, granted)), Constraints());
+  for (const Constraints& other : {one_product, three_products, three_of_bf16, Constraints{.batch_invariant = true},
+                                   Constraints{.eager_precision = true}}) {
+    EXPECT_TRUE(by_winograd(granted));
+    EXPECT_FALSE(by_winograd(granted | other)) << to_string(other);
+    EXPECT_EQ(relevant_constraints(convolution(DType::f32, 3, 1, granted | other)), other);
+  }
+}
+
 double bound_of(const Graph& graph, const std::vector<double>& x, const std::vector<double>& y) {
   Tensor left = Tensor::zeros({DType::f32, {static_cast<std::int64_t>(x.size())}}), right = left;
   left.floats = x;

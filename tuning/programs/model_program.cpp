@@ -6,12 +6,14 @@
 #include <utility>
 
 #include "graph/canonical.h"
+#include "graph/f32_products.h"
 #include "graph/passes/attention/attention_gradients.h"
 #include "graph/simplify.h"
 #include "profiler/verify/input_source.h"
 #include "tuning/plans/plan_record.h"
 #include "tuning/programs/locked_plan.h"
 #include "tuning/programs/program_builder.h"
+#include "tuning/programs/winograd_choice.h"
 
 namespace stitch::tuning {
 namespace {
@@ -42,6 +44,7 @@ void give_names(const std::vector<std::string>& names, std::vector<api::ProgramP
 Result<api::Program> outline_program(import::Imported model, const Tuner& tuner, const ProgramRequest& request,
                                      const std::set<Hash128>& left) {
   STITCH_TRY(graph::simplify(model.graph, {.stop = request.stop}));
+  STITCH_TRY(write_winograd(model.graph, tuner, request.products, request.stop));
   if (tuner.has_products(request.products)) STITCH_TRY(graph::simplify_attention_gradients(model.graph, {}));
   const auto is_left = [&](const graph::Graph& call) {
     if (left.empty()) return false;
@@ -206,6 +209,14 @@ Result<api::Program> make_program(const import::Imported& model, const Tuner& tu
   STITCH_ASSIGN(api::Program program, outline_program(model, tuner, request));
   while (true) {
     STITCH_TRY(plan_program(tuner, request, program));
+    const auto is_lost = [](const auto& each) { return !each.plan && !multiplies(each.graph); };
+    const bool wants_all = request.makes && request.lock.empty();
+    if (wants_all && graph::by_winograd(model.graph.constraints) && std::ranges::any_of(program.fragments, is_lost)) {
+      // Perhaps a transform: whoever cannot have it does without.
+      import::Imported direct = model;
+      direct.graph.constraints.winograd = false;
+      return make_program(direct, tuner, request);
+    }
     const std::size_t before = left.size();
     for (const api::ProgramFragment& fragment : program.fragments) {
       if (!fragment.plan && multiplies(fragment.graph)) left.insert(fragment.key);
