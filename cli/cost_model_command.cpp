@@ -8,6 +8,7 @@
 #include "base/device_class.h"
 #include "cli/catalogue.h"
 #include "cli/commands.h"
+#include "cli/contractions/product_samples.h"
 #include "cli/cost_model_table.h"
 #include "codegen/compile/compiler.h"
 #include "costmodel/constants/constant_origins.h"
@@ -26,7 +27,8 @@ using Kind = costmodel::TrainedCostModel::Kind;
 struct CostModelOptions {
   std::filesystem::path database;
   std::string server;
-  std::vector<std::filesystem::path> recordings;
+  std::vector<std::filesystem::path> recordings, products;
+  std::filesystem::path problems;
   std::string target = "h100", kind = "combined", by = "kernel";
   costmodel::TrainingOptions training;
   bool constants = false, without_code = false, json = false;
@@ -64,6 +66,14 @@ Result<costmodel::TrainingSet> samples_of(const std::vector<std::filesystem::pat
     for (costmodel::TrainingSample& sample : set->samples) all.samples.push_back(std::move(sample));
   }
   return all;
+}
+
+/// The products that were measured; needs the problems that they are of.
+Result<ProductSamples> measured_products(const CostModelOptions& options) {
+  RealFileSystem files;
+  STITCH_ASSIGN(const DeviceClass device, find_device_class(options.target));
+  STITCH_ASSIGN(const std::vector<NamedProblem> problems, read_problems(files, options.problems));
+  return product_samples(problems, device.spec, options.products);
 }
 
 // ---- list ---------------------------------------------------------------------------------------------------------
@@ -110,8 +120,9 @@ Result<costmodel::ConstantFit> fit_recordings(const CostModelOptions& options, s
 }
 
 Result<ExitCode> train(const CostModelOptions& options) {
-  if (options.database.empty() && options.recordings.empty())
-    return make_error(ErrorKind::invalid_argument, "nothing to train on: name a database, recordings, or both");
+  if (options.database.empty() && options.recordings.empty() && options.products.empty())
+    return make_error(ErrorKind::invalid_argument,
+                      "nothing to train on: name a database, recordings, products, or several of them");
   if (options.constants && options.recordings.empty())
     return make_error(ErrorKind::invalid_argument, "--constants: constants are fitted to recordings");
   const SystemClock clock;
@@ -122,10 +133,19 @@ Result<ExitCode> train(const CostModelOptions& options) {
     STITCH_ASSIGN(store, db::open_sqlite_store(storage, clock));
   }
   costmodel::TrainingSet set;
-  if (options.recordings.empty()) {
+  const bool from_store = options.recordings.empty() && options.products.empty();
+  if (from_store) {
     STITCH_ASSIGN(set, tuning::samples_of_store(*store, options.target));
-  } else {
+  } else if (!options.recordings.empty()) {
     STITCH_ASSIGN(set, samples_of(options.recordings));
+  }
+  if (!options.products.empty()) {
+    STITCH_ASSIGN(ProductSamples products, measured_products(options));
+    if (!options.recordings.empty() && (set.device != products.set.device || set.unit != products.set.unit))
+      return make_error(ErrorKind::invalid_argument, "products of {} in {}, recordings of {} in {}",
+                        products.set.device, products.set.unit, set.device, set.unit);
+    set.device = products.set.device;
+    for (costmodel::TrainingSample& sample : products.set.samples) set.samples.push_back(std::move(sample));
   }
   json document = {{"device", set.device}, {"unit", set.unit}, {"samples", set.samples.size()}};
   std::string text;
@@ -137,9 +157,9 @@ Result<ExitCode> train(const CostModelOptions& options) {
   const Kind kind = *costmodel::model_kind_of(options.kind);
   json accuracy;
   if (store != nullptr) {
-    const std::string judged = options.recordings.empty()
-                                   ? "trained on the measurements of this store"
-                                   : fmt::format("trained on {} recordings", options.recordings.size());
+    const std::string judged = from_store ? "trained on the measurements of this store"
+                                          : fmt::format("trained on {} recordings and {} files of products",
+                                                        options.recordings.size(), options.products.size());
     STITCH_ASSIGN(const auto done, tuning::train_and_store(*store, set, training_of(options, kind), clock, judged));
     accuracy = tuning::accuracy_document(done.training);
     document["name"] = tuning::cost_model_name(kind, set.unit), document["version"] = done.version;
@@ -264,7 +284,37 @@ Result<std::vector<tuning::ScoredKernel>> scored_recordings(const CostModelOptio
   return kernels;
 }
 
+Result<ExitCode> rank_products(const CostModelOptions& options) {
+  STITCH_ASSIGN(const ProductSamples samples, measured_products(options));
+  costmodel::TrainingSet others;
+  if (!options.recordings.empty()) {
+    STITCH_ASSIGN(others, samples_of(options.recordings));
+  }
+  STITCH_ASSIGN(const json document, scored_products(samples, others, training_of(options, Kind::combined)));
+  std::map<std::pair<std::string, std::string>, std::vector<costmodel::RankedGroup>> groups;
+  for (const json& kernel : document.at("kernels")) {
+    for (const char* scorer : {"analytical", "learned", "combined", "combined, both kinds"}) {
+      costmodel::RankedGroup group;
+      for (const json& each : kernel.at("candidates")) {
+        if (each.contains(scorer)) group.push_back({each.at(scorer), each.at("measured_us"), each.at("failed")});
+      }
+      groups[{"all", scorer}].push_back(group);
+      groups[{kernel.at("kind"), scorer}].push_back(std::move(group));
+    }
+  }
+  CostModelTable table;
+  for (const auto& [key, some] : groups) {
+    const costmodel::RankingQuality quality = costmodel::ranking_quality(some);
+    if (quality.groups > 0) table.add(key.first, key.second, "", to_document(quality));
+  }
+  print(options, document, table.text());
+  return ExitCode::success;
+}
+
 Result<ExitCode> rank(const CostModelOptions& options) {
+  if (!options.products.empty()) return rank_products(options);
+  if (options.recordings.empty())
+    return make_error(ErrorKind::invalid_argument, "nothing to rank: name --recording or --products");
   STITCH_ASSIGN(const std::vector<tuning::ScoredKernel> kernels, scored_recordings(options));
   json document = {{"kernels", json::array()}};
   std::set<std::string_view> kinds = {""};
@@ -314,6 +364,12 @@ CLI::App* add(CLI::App& model, const char* name, const char* about, Run run, std
   return command;
 }
 
+/// Files that `stitch contractions --device` wrote, and the problems that these are of.
+void add_product_options(CLI::App& command, CostModelOptions& options) {
+  CLI::Option* problems = command.add_option("--problems", options.problems, "JSON array of problems, of --products");
+  command.add_option("--products", options.products, "products as they were measured; may be several")->needs(problems);
+}
+
 void add_training_options(CLI::App& command, CostModelOptions& options) {
   command.add_option("--recording", options.recordings, "recorded candidates (stitch record); may be several");
   command.add_option("--seed", options.training.seed, "of the training")->capture_default_str();
@@ -351,6 +407,7 @@ void add_cost_model_command(CLI::App& app, ExitCode& code) {
       ->capture_default_str();
   command->add_flag("--constants", training->constants, "also fit the analytical model's constants, and print them");
   add_training_options(*command, *training);
+  add_product_options(*command, *training);
 
   auto reporting = std::make_shared<CostModelOptions>();
   command = add(*model, "report", "Rank correlation, recall and regret by device, family and version",
@@ -363,7 +420,8 @@ void add_cost_model_command(CLI::App& app, ExitCode& code) {
   command = add(*model, "rank", "What every scorer says of recorded candidates, also after compiling them, by kind",
                 rank, ranking, code);
   add_training_options(*command, *ranking);
-  command->get_option("--recording")->required();
+  add_product_options(*command, *ranking);
+  command->add_option("--target", ranking->target, "entry of the device table, of --products")->capture_default_str();
   add(*model, "constants", "Where every constant of the cost models comes from", constants,
       std::make_shared<CostModelOptions>(), code);
   command->add_flag("--without-code", ranking->without_code, "compile nothing");

@@ -83,6 +83,65 @@ constexpr std::array table = {
     FeatureColumn{"gathers", count, false, "whether any address was loaded", &F::gathers},
     FeatureColumn{"held_registers", extent, false, "values kept in registers between sweeps", &F::held_registers},
     FeatureColumn{"held_shared", extent, false, "values kept in shared memory between sweeps", &F::held_shared},
+    FeatureColumn{"kernel_class", count, false,
+                  "0: memory-intensive, 1: product, 2: convolution, 3: attention, 4: chain", &F::kernel_class},
+    FeatureColumn{"product_batch", extent, false, "of a product of matrices: batches", &F::product_batch},
+    FeatureColumn{"product_rows", extent, false, "rows of the result", &F::product_rows},
+    FeatureColumn{"product_columns", extent, false, "columns; keys of an attention", &F::product_columns},
+    FeatureColumn{"product_depth", extent, false, "contracted; of an attention's scores", &F::product_depth},
+    FeatureColumn{"product_width", extent, false, "columns of an attention's result", &F::product_width},
+    FeatureColumn{"left_bytes", extent, false, "of an element of the left operand", &F::left_bytes},
+    FeatureColumn{"right_bytes", extent, false, "of an element of the right operand", &F::right_bytes},
+    FeatureColumn{"accumulator_bytes", extent, false, "of a sum", &F::accumulator_bytes},
+    FeatureColumn{"left_turned", count, false, "whether neighbours in memory are rows, not depth", &F::left_turned},
+    FeatureColumn{"right_turned", count, false, "whether neighbours in memory are columns", &F::right_turned},
+    FeatureColumn{"windows", count, false, "dimensions that a convolution's window moves over", &F::windows},
+    FeatureColumn{"epilogue_bytes", extent, false, "that fused neighbours read", &F::epilogue_bytes},
+    FeatureColumn{"epilogue_operators", extent, false, "of an element of the result", &F::epilogue_operators},
+    FeatureColumn{"row_reductions", count, false, "of whole rows of the result", &F::row_reductions},
+    FeatureColumn{"computed_operands", count, false, "computed while they are loaded", &F::computed_operands},
+    FeatureColumn{"parts", extent, false, "products in one kernel", &F::parts},
+    FeatureColumn{"tile_rows", extent, false, "of a block", &F::tile_rows},
+    FeatureColumn{"tile_columns", extent, false, "of a block; keys of a turn", &F::tile_columns},
+    FeatureColumn{"tile_depth", extent, false, "of a turn", &F::tile_depth},
+    FeatureColumn{"warp_tile_rows", extent, false, "of a warp", &F::warp_rows},
+    FeatureColumn{"warp_tile_columns", extent, false, "of a warp", &F::warp_columns},
+    FeatureColumn{"lane_results", extent, false, "sums of a lane", &F::lane_results},
+    FeatureColumn{"instruction_products", extent, false, "multiply-adds of one instruction", &F::instruction_products},
+    FeatureColumn{"warpgroup", count, false, "whether four warps multiply together", &F::warpgroup},
+    FeatureColumn{"stages", extent, false, "tiles of operands in shared memory", &F::stages},
+    FeatureColumn{"fragment_stages", count, false, "steps of a tile in registers", &F::fragment_stages},
+    FeatureColumn{"split", extent, false, "blocks that share a tile's depth, or keys", &F::split},
+    FeatureColumn{"streamed", extent, false, "blocks that share the turns of all tiles", &F::streamed},
+    FeatureColumn{"raster", extent, false, "rows of tiles that consecutive blocks walk", &F::raster},
+    FeatureColumn{"left_copy", extent, false, "bytes of a copy to shared memory", &F::left_copy},
+    FeatureColumn{"right_copy", extent, false, "bytes of a copy to shared memory", &F::right_copy},
+    FeatureColumn{"store_elements", extent, false, "of one store", &F::store_elements},
+    FeatureColumn{"planned_blocks", count, false, "of an SM that registers are kept within", &F::planned_blocks},
+    FeatureColumn{"tensor_copies", count, false, "whether the copy engine brings tiles", &F::tensor_copies},
+    FeatureColumn{"persistent_blocks", extent, false, "that walk all tiles; 0: one for each", &F::persistent_blocks},
+    FeatureColumn{"row_blocks", extent, false, "of a cluster that has whole rows", &F::row_blocks},
+    FeatureColumn{"overlaps", count, false, "whether an attention's next scores are multiplied meanwhile",
+                  &F::overlaps},
+    FeatureColumn{"product_us", extent, false, "by the analytical model", &F::product_us},
+    FeatureColumn{"tile_efficiency", share, false, "of the tiles' products, those that are asked for",
+                  &F::tile_efficiency},
+    FeatureColumn{"intensity", extent, false, "multiply-adds per device-memory byte", &F::intensity},
+    FeatureColumn{"product_instructions", extent, false, "that multiply, of all warps", &F::product_instructions},
+    FeatureColumn{"turns", extent, false, "of a block", &F::turns},
+    FeatureColumn{"load_per_use", extent, false, "of a turn, latency of loads over what uses them", &F::load_per_use},
+    FeatureColumn{"load_hidden", extent, false, "the same over what stages and blocks hide", &F::load_hidden},
+    FeatureColumn{"multiply_limit", extent, false, "of the analytical time: multiplying", &F::multiply_limit},
+    FeatureColumn{"special_limit", extent, false, "of it: exponentials", &F::special_limit},
+    FeatureColumn{"shared_limit", extent, false, "of it: shared memory", &F::shared_limit},
+    FeatureColumn{"issue_limit", extent, false, "of it: issue", &F::issue_limit},
+    FeatureColumn{"l2_limit", extent, false, "of it: L2", &F::l2_limit},
+    FeatureColumn{"dram_limit", extent, false, "of it: device memory", &F::dram_limit},
+    FeatureColumn{"loop_limit", extent, false, "of it: all turns with their waits", &F::loop_limit},
+    FeatureColumn{"fill_share", share, false, "of it: filling the pipeline", &F::fill_share},
+    FeatureColumn{"epilogue_share", share, false, "of it: the epilogue", &F::epilogue_share},
+    FeatureColumn{"partial_share", share, false, "of it: partial sums", &F::partial_share},
+    FeatureColumn{"launch_share", share, false, "of it: the launch", &F::launch_share},
     FeatureColumn{"dram_us", extent, false, "device-memory bytes at full bandwidth", &F::dram_us},
     FeatureColumn{"l2_passed_us", extent, false, "L2 bytes at full bandwidth", &F::l2_us},
     FeatureColumn{"issue_us", extent, false, "instructions at full rate of the busy SMs", &F::issue_us},
@@ -163,10 +222,26 @@ std::vector<double> search_vector(std::span<const double> row, std::span<const S
   vector.reserve(columns.size());
   for (const SearchColumn& column : columns) {
     const double value = row[column.place];
-    const double known = value < 0 ? 0 : value;
+    const double known = value > 0 ? value : 0;  // of what is missing: 0
     vector.push_back(column.is_extent ? std::log2(1 + known) : known);
   }
   return vector;
+}
+
+KernelClass class_of(std::span<const float> row) {
+  static const std::size_t column = std::ranges::find(table, "kernel_class", &FeatureColumn::name) - table.begin();
+  return static_cast<KernelClass>(row[column]);
+}
+
+std::string_view to_string(KernelClass kernel_class) {
+  switch (kernel_class) {
+    case KernelClass::memory_intensive: return "memory-intensive";
+    case KernelClass::product: return "product";
+    case KernelClass::convolution: return "convolution";
+    case KernelClass::attention: return "attention";
+    case KernelClass::chain: return "chain";
+  }
+  return "";
 }
 
 std::vector<float> before_compilation(std::span<const float> row) {

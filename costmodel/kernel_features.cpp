@@ -15,18 +15,6 @@ using kernel::Level;
 
 double ratio(double part, double whole) { return whole > 0 ? part / whole : 0; }
 
-void count_device(const DeviceSpec& device, KernelFeatures& f) {
-  f.sm_count = device.sm_count;
-  f.clock_ghz = device.clock_hz * 1e-9;
-  f.dram_gbps = device.copy_bandwidth() * 1e-9;
-  f.l2_gbps = device.l2_bandwidth * 1e-9;
-  f.l2_mbytes = device.l2_bytes / 1e6;
-  f.sm_shared_kbytes = device.shared_per_sm / 1024.0;
-  f.dram_latency = device.dram_latency;
-  f.launch_us = device.launch_us;
-  f.barrier_us = device.grid_barrier_us;
-}
-
 /// Sums over the groups; what is a property of one of them is weighted by the device-memory bytes that it moves.
 void count_groups(const KernelQuantities& kernel, KernelFeatures& f) {
   double requested = 0, load_requests = 0, load_bytes = 0, store_requests = 0, store_bytes = 0, dynamic = 0;
@@ -176,12 +164,24 @@ void count_shape(const kernel::KernelProgram& program, KernelFeatures& f) {
   }
 }
 
-void count_compiled(const CompiledFacts& compiled, const kernel::KernelProgram& program, const DeviceSpec& device,
-                    KernelFeatures& f) {
+}  // namespace
+
+void set_device_columns(const DeviceSpec& device, KernelFeatures& f) {
+  f.sm_count = device.sm_count;
+  f.clock_ghz = device.clock_hz * 1e-9;
+  f.dram_gbps = device.copy_bandwidth() * 1e-9;
+  f.l2_gbps = device.l2_bandwidth * 1e-9;
+  f.l2_mbytes = device.l2_bytes / 1e6;
+  f.sm_shared_kbytes = device.shared_per_sm / 1024.0;
+  f.dram_latency = device.dram_latency;
+  f.launch_us = device.launch_us;
+  f.barrier_us = device.grid_barrier_us;
+}
+
+void set_compiled_columns(const CompiledFacts& compiled, int threads, const DeviceSpec& device, KernelFeatures& f) {
   f.registers = compiled.registers;
   f.spill_bytes = compiled.spill_bytes;
   f.compiled_shared_bytes = compiled.shared_bytes;
-  const int threads = program.schedule.threads;
   f.compiled_warps =
       kernel::resident_blocks(threads, compiled.registers, compiled.shared_bytes, device) * kernel::warps_of(threads);
   if (compiled.machine_code == nullptr) return;
@@ -200,13 +200,11 @@ void count_compiled(const CompiledFacts& compiled, const kernel::KernelProgram& 
   f.sass_stall_share = ratio(code.loop.stall_cycles - code.loop.instructions, code.loop.stall_cycles);
 }
 
-}  // namespace
-
 KernelFeatures kernel_features(const KernelQuantities& quantities, const graph::Graph& graph,
                                const kernel::KernelProgram& program, const DeviceSpec& device,
                                const CompiledFacts* compiled) {
   KernelFeatures f;
-  count_device(device, f);
+  set_device_columns(device, f);
   count_groups(quantities, f);
   count_grid(quantities, program, device, f);
   count_shape(program, f);
@@ -223,7 +221,7 @@ KernelFeatures kernel_features(const KernelQuantities& quantities, const graph::
   // Little's law: what an SM has in flight over what it would have to have for its share of the bandwidth.
   f.flight_coverage =
       ratio(f.bytes_in_flight_sm * device.clock_hz * device.sm_count, device.dram_latency * device.copy_bandwidth());
-  if (compiled != nullptr) count_compiled(*compiled, program, device, f);
+  if (compiled != nullptr) set_compiled_columns(*compiled, program.schedule.threads, device, f);
   return f;
 }
 

@@ -22,8 +22,12 @@ struct CompiledFacts {
   const MachineCodeFeatures* machine_code = nullptr;
 };
 
+/// What multiplies in a kernel, a column by which one model serves all of them.
+enum class KernelClass : std::uint8_t { memory_intensive, product, convolution, attention, chain };
+
 /// A scheduled kernel as a row of numbers for a learned model. Every field's name, kind and meaning stands in
-/// feature_columns(). `missing` is NaN, which XGBoost takes as missing.
+/// feature_columns(). `missing` is NaN, which XGBoost takes as missing: so are the columns of another class of kernels
+/// (costmodel/contraction/product_features.h fills those of products).
 struct KernelFeatures {
   static constexpr double missing = std::numeric_limits<double>::quiet_NaN();
 
@@ -50,6 +54,24 @@ struct KernelFeatures {
   double elements = 0, inner_extent = 0, reduced_extent = 0, vector_extent = 0, lane_extent = 0, axes = 0;
   double element_bytes = 0, inner_stride = 0;
   double reduces = 0, partials = 0, scans = 0, scatters = 0, gathers = 0, held_registers = 0, held_shared = 0;
+  // Of kernels that multiply matrices: the problem.
+  double kernel_class = 0;  ///< KernelClass
+  double product_batch = missing, product_rows = missing, product_columns = missing, product_depth = missing;
+  double product_width = missing, left_bytes = missing, right_bytes = missing, accumulator_bytes = missing;
+  double left_turned = missing, right_turned = missing, windows = missing, epilogue_bytes = missing;
+  double epilogue_operators = missing, row_reductions = missing, computed_operands = missing, parts = missing;
+  // The schedule.
+  double tile_rows = missing, tile_columns = missing, tile_depth = missing, warp_rows = missing;
+  double warp_columns = missing, lane_results = missing, instruction_products = missing, warpgroup = missing;
+  double stages = missing, fragment_stages = missing, split = missing, streamed = missing, raster = missing;
+  double left_copy = missing, right_copy = missing, store_elements = missing, planned_blocks = missing;
+  double tensor_copies = missing, persistent_blocks = missing, row_blocks = missing, overlaps = missing;
+  // What follows from both, and the shares of the analytical time.
+  double product_us = missing, tile_efficiency = missing, intensity = missing, product_instructions = missing;
+  double turns = missing, load_per_use = missing, load_hidden = missing;
+  double multiply_limit = missing, special_limit = missing, shared_limit = missing, issue_limit = missing;
+  double l2_limit = missing, dram_limit = missing, loop_limit = missing;
+  double fill_share = missing, epilogue_share = missing, partial_share = missing, launch_share = missing;
   // Limits by the device table alone, µs.
   double dram_us = 0, l2_us = 0, issue_us = 0;
   // The device.
@@ -83,7 +105,7 @@ struct FeatureColumn {
 /// Every column, in the order of a row.
 std::span<const FeatureColumn> feature_columns();
 /// Raised with every change of the columns; for people. What decides is feature_set_hash().
-inline constexpr int kernel_features_version = 4;
+inline constexpr int kernel_features_version = 5;
 /// Names the columns and their order.
 Hash128 feature_set_hash();
 std::vector<std::string> feature_names();
@@ -95,6 +117,11 @@ KernelFeatures kernel_features(const graph::Graph& graph, const kernel::KernelPr
 KernelFeatures kernel_features(const KernelQuantities& quantities, const graph::Graph& graph,
                                const kernel::KernelProgram& program, const DeviceSpec& device,
                                const CompiledFacts* compiled = nullptr);
+
+/// The columns of the device, and of what the compiler reports of a kernel whose blocks have so many threads.
+void set_device_columns(const DeviceSpec& device, KernelFeatures& features);
+void set_compiled_columns(const CompiledFacts& compiled, int threads, const DeviceSpec& device,
+                          KernelFeatures& features);
 
 /// Single precision, as models take it; values beyond it become its largest.
 void to_row(const KernelFeatures& features, std::span<float> row);
@@ -110,6 +137,10 @@ std::vector<SearchColumn> search_columns(std::span<const std::string> names);
 /// A row as a search sees the candidate (search::CandidateSpace::from_vectors). A recorded row has −1 for what is
 /// missing; here that is 0.
 std::vector<double> search_vector(std::span<const double> row, std::span<const SearchColumn> columns);
+
+/// What multiplies in the kernel of a row.
+KernelClass class_of(std::span<const float> row);
+std::string_view to_string(KernelClass kernel_class);
 
 /// The row without what compiling tells: what it was before.
 std::vector<float> before_compilation(std::span<const float> row);

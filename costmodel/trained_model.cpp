@@ -71,6 +71,7 @@ Result<TrainedCostModel> read(const Json& document) {
                       model.features, kernel_features_version);
   STITCH_ASSIGN(model.training_set, hash_of(document.at("training_set")));
   model.seed = document.at("seed").get<std::uint64_t>();
+  model.trusted = document.at("trusted").get<std::uint32_t>();
   model.samples = document.at("samples").get<std::int64_t>();
   model.kernels = document.at("kernels").get<std::int64_t>();
   for (const Json& row : document.at("ranges"))
@@ -125,6 +126,7 @@ std::string TrainedCostModel::why_outside(std::span<const float> row) const {
 }
 
 double TrainedCostModel::predict(std::span<const float> row, double analytical_us) const {
+  if (kind == Kind::combined && !trusts(class_of(row))) return analytical_us;
   if (kind == Kind::combined) return analytical_us * std::exp(outside(row) ? offset : offset + trees.evaluate(row));
   return std::exp(offset + level * std::log(least_us(row)) - scale * trees.evaluate(row));
 }
@@ -139,6 +141,7 @@ std::string encode(const TrainedCostModel& model) {
                          {"feature_set", model.feature_set.hex()},
                          {"training_set", model.training_set.hex()},
                          {"seed", model.seed},
+                         {"trusted", model.trusted},
                          {"samples", model.samples},
                          {"kernels", model.kernels},
                          {"ranges", std::move(ranges)},

@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "costmodel/analytical_constants.h"
 #include "costmodel/boosted_trees.h"
+#include "costmodel/kernel_features.h"
 
 namespace stitch::costmodel {
 
@@ -43,6 +44,14 @@ struct TrainedCostModel {
   /// offset + trees.
   double offset = 0, level = 1, scale = 1;
 
+  /// Classes of kernels of whose candidates held-out ones were put in a better order than by the analytical model, as
+  /// bits (KernelClass); of others that model is asked (docs/cost-model.md).
+  static constexpr std::uint32_t every_class = ~0U;
+  std::uint32_t trusted = every_class;
+  [[nodiscard]] bool trusts(KernelClass kernel_class) const {
+    return (trusted >> static_cast<unsigned>(kernel_class) & 1U) != 0;
+  }
+
   /// The first column in which a row lies outside what the model was trained on; nothing when it lies within. The rule
   /// is in docs/cost-model.md.
   [[nodiscard]] std::optional<std::size_t> outside(std::span<const float> row) const;
@@ -51,7 +60,8 @@ struct TrainedCostModel {
 
   /// Predicted time of a candidate, µs (unit). `analytical_us` by `constants`; learned models do not look at it. A
   /// combined model leaves its trees out of it outside their range: what is left is the analytical prediction at the
-  /// level of measured times (e^offset), so that it can be compared with those of candidates inside.
+  /// level of measured times (e^offset), so that it can be compared with those of candidates inside. Of a class that is
+  /// not trusted it is the analytical prediction itself.
   [[nodiscard]] double predict(std::span<const float> row, double analytical_us) const;
 };
 std::string_view to_string(TrainedCostModel::Kind kind);

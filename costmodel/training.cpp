@@ -17,6 +17,18 @@ namespace {
 
 using Samples = std::vector<const TrainingSample*>;
 
+/// Puts a prediction behind those that are not multiplied by it, in their order.
+constexpr double behind_all = 1e6;
+
+/// Whether the compiler kept some of a thread's values in memory; not where it was not asked.
+bool spills(const std::vector<float>& row) {
+  static const std::size_t column = [] {
+    const auto columns = feature_columns();
+    return std::ranges::find(columns, "spill_bytes", &FeatureColumn::name) - columns.begin();
+  }();
+  return row[column] > 0;
+}
+
 /// What must not be torn apart.
 const Hash128& whole_of(const TrainingSample& sample, const TrainingOptions& options) {
   return options.fold_by == FoldBy::kernel ? sample.kernel : sample.family;
@@ -167,6 +179,14 @@ Result<TrainedCostModel> train_on(const TrainingSet& set, const Samples& samples
   return model;
 }
 
+/// Memory-intensive kernels, and the classes of products that held-out candidates speak for.
+std::uint32_t trusted_classes(const ModelAccuracy& accuracy) {
+  const auto bit = [](KernelClass each) { return 1U << static_cast<unsigned>(each); };
+  std::uint32_t trusted = bit(KernelClass::memory_intensive);
+  for (const ModelAccuracy::OfClass& each : accuracy.classes) trusted |= each.trusted() ? bit(each.kernel_class) : 0;
+  return trusted;
+}
+
 /// Models trained on all folds but one, judged on that one.
 Result<ModelAccuracy> cross_validate(const TrainingSet& set, const Samples& samples, const TrainingOptions& options) {
   ModelAccuracy accuracy;
@@ -189,6 +209,15 @@ Result<ModelAccuracy> cross_validate(const TrainingSet& set, const Samples& samp
     model.append(rank_samples(outside, &trained));
     analytical.append(rank_samples(outside, nullptr));
     ++accuracy.folds;
+  }
+  for (const KernelClass each : std::set<KernelClass>(model.classes.begin(), model.classes.end())) {
+    accuracy.classes.push_back(
+        {each, ranking_quality(model.of_class(each)), ranking_quality(analytical.of_class(each))});
+    const bool asked = each == KernelClass::memory_intensive || accuracy.classes.back().trusted();
+    if (asked || options.kind == TrainedCostModel::Kind::learned) continue;
+    for (std::size_t i = 0; i < model.groups.size(); ++i) {
+      if (model.classes[i] == each) model.groups[i] = analytical.groups[i];
+    }
   }
   accuracy.model = ranking_quality(model.groups);
   accuracy.analytical = ranking_quality(analytical.groups);
@@ -226,6 +255,10 @@ std::map<Hash128, int> folds_of(std::span<const TrainingSample> samples, const T
   return folds;
 }
 
+bool ModelAccuracy::OfClass::trusted() const {
+  return model.groups > 0 && model.regret[0] < analytical.regret[0] && model.spearman >= analytical.spearman;
+}
+
 bool ModelAccuracy::better() const {
   if (folds == 0 || model.groups == 0) return false;
   if (model.regret[0] != analytical.regret[0]) return model.regret[0] < analytical.regret[0];
@@ -245,12 +278,28 @@ nlohmann::json to_document(const ModelAccuracy& accuracy) {
                         {"model", to_document(each.model)},
                         {"analytical", to_document(each.analytical)}});
   }
+  nlohmann::json& classes = document["classes"] = nlohmann::json::array();
+  for (const ModelAccuracy::OfClass& each : accuracy.classes) {
+    classes.push_back({{"class", to_string(each.kernel_class)},
+                       {"model", to_document(each.model)},
+                       {"analytical", to_document(each.analytical)},
+                       {"trusted", each.kernel_class == KernelClass::memory_intensive || each.trusted()}});
+  }
   return document;
 }
 
 void RankedSamples::append(RankedSamples other) {
   for (RankedGroup& group : other.groups) groups.push_back(std::move(group));
   families.insert(families.end(), other.families.begin(), other.families.end());
+  classes.insert(classes.end(), other.classes.begin(), other.classes.end());
+}
+
+std::vector<RankedGroup> RankedSamples::of_class(KernelClass kernel_class) const {
+  std::vector<RankedGroup> some;
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    if (classes[i] == kernel_class) some.push_back(groups[i]);
+  }
+  return some;
 }
 
 std::vector<RankedGroup> RankedSamples::of_family(const Hash128& family) const {
@@ -262,21 +311,59 @@ std::vector<RankedGroup> RankedSamples::of_family(const Hash128& family) const {
 }
 
 RankedSamples rank_samples(std::span<const TrainingSample> samples, const TrainedCostModel* model) {
-  std::map<std::pair<Hash128, std::string>, std::pair<RankedGroup, Hash128>> groups;
+  struct Group {
+    RankedGroup candidates;
+    Hash128 family;
+    KernelClass kernel_class = KernelClass::memory_intensive;
+  };
+  std::map<std::pair<Hash128, std::string>, Group> groups;
   for (const TrainingSample& sample : samples) {
     if (!sample.failed && sample.measured <= 0) continue;
-    const double predicted =
-        model != nullptr ? model->predict(sample.features, sample.analytical_us) : sample.analytical_us;
-    auto& [group, family] = groups[{sample.kernel, sample.device}];
-    group.push_back({predicted, sample.measured, sample.failed});
-    family = sample.family;
+    Group& group = groups[{sample.kernel, sample.device}];
+    group.family = sample.family;
+    group.kernel_class = class_of(sample.features);
+    const bool of_products = group.kernel_class != KernelClass::memory_intensive;
+    double predicted = sample.analytical_us;
+    if (model != nullptr) {
+      const auto row = of_products ? before_compilation(sample.features) : sample.features;
+      predicted = model->predict(row, sample.analytical_us);
+    }
+    if (of_products && spills(sample.features)) predicted *= behind_all;
+    group.candidates.push_back({predicted, sample.measured, sample.failed});
   }
   RankedSamples ranked;
   for (auto& [key, entry] : groups) {
-    ranked.groups.push_back(std::move(entry.first));
-    ranked.families.push_back(entry.second);
+    ranked.groups.push_back(std::move(entry.candidates));
+    ranked.families.push_back(entry.family);
+    ranked.classes.push_back(entry.kernel_class);
   }
   return ranked;
+}
+
+Result<std::vector<double>> held_out_predictions(const TrainingSet& set, TrainingOptions options) {
+  const std::map<Hash128, int> folds = folds_of(set.samples, options);
+  std::vector<double> predictions(folds.empty() ? 0 : set.samples.size());
+  const auto fold_of = [&](const TrainingSample& sample) {
+    const auto at = folds.find(whole_of(sample, options));
+    return at == folds.end() ? -1 : at->second;
+  };
+  const int count = folds.empty() ? 0 : options.folds;
+  options.folds = 0;
+  for (int fold = 0; fold < count; ++fold) {
+    TrainingSet inside = {set.device, set.unit, set.constants, {}};
+    for (const TrainingSample& sample : set.samples) {
+      if (fold_of(sample) != fold) inside.samples.push_back(sample);
+    }
+    if (inside.samples.size() == set.samples.size()) continue;  // as many folds as there are kernels, and no more
+    STITCH_ASSIGN(Training trained, train_model(inside, options));
+    trained.model.trusted = TrainedCostModel::every_class;  // what is trusted follows from such predictions
+    for (std::size_t i = 0; i < set.samples.size(); ++i) {
+      const TrainingSample& sample = set.samples[i];
+      if (fold_of(sample) != fold) continue;
+      predictions[i] = trained.model.predict(before_compilation(sample.features), sample.analytical_us);
+    }
+  }
+  return predictions;
 }
 
 Result<Training> train_model(const TrainingSet& set, const TrainingOptions& options) {
@@ -289,6 +376,7 @@ Result<Training> train_model(const TrainingSet& set, const TrainingOptions& opti
   STITCH_ASSIGN(training.accuracy, cross_validate(set, samples, options));
   STITCH_ASSIGN(training.model, train_on(set, samples, options));
   training.model.training_set = hash_of(set);
+  training.model.trusted = trusted_classes(training.accuracy);
   return training;
 }
 

@@ -52,6 +52,16 @@ struct ModelAccuracy {
     RankingQuality model, analytical;
   };
   std::vector<OfFamily> families;  ///< by family key
+  /// By what multiplies. Of a class of products that the model orders no better, `model` above has the analytical
+  /// order, as whoever asks the trained model gets it.
+  struct OfClass {
+    KernelClass kernel_class = KernelClass::memory_intensive;
+    RankingQuality model, analytical;
+    /// Loses less with one trial, and correlates no worse: what products ask of a model, whose formula is fitted to
+    /// measurements already. Memory-intensive kernels are decided by better().
+    [[nodiscard]] bool trusted() const;
+  };
+  std::vector<OfClass> classes;
 
   /// Whether it is better to ask the model: it loses less with one trial, or as little and correlates better.
   [[nodiscard]] bool better() const;
@@ -68,16 +78,23 @@ struct Training {
 /// finite), those of the trees.
 Result<Training> train_model(const TrainingSet& set, const TrainingOptions& options);
 
-/// Predictions of one model for measured and failed samples, as groups by kernel and device, and the kernels' families.
+/// Predictions of one model for measured and failed samples, as groups by kernel and device, and the kernels' families
+/// and classes. Products are ranked as plans try them: before compilation, and what spills comes last.
 struct RankedSamples {
   std::vector<RankedGroup> groups;
   std::vector<Hash128> families;
+  std::vector<KernelClass> classes;
 
   void append(RankedSamples other);
   [[nodiscard]] std::vector<RankedGroup> of_family(const Hash128& family) const;
+  [[nodiscard]] std::vector<RankedGroup> of_class(KernelClass kernel_class) const;
 };
 /// `model`: null for the analytical one.
 RankedSamples rank_samples(std::span<const TrainingSample> samples, const TrainedCostModel* model);
+
+/// What is predicted of each sample before anything is compiled, in their order, by models that have seen no sample of
+/// the same fold; empty where nothing can be held out. Errors: those of training.
+Result<std::vector<double>> held_out_predictions(const TrainingSet& set, TrainingOptions options);
 
 /// Which fold each kernel (or family) belongs to: as many folds as asked for or as there are of them, of equal size.
 /// Empty where there are fewer than two.

@@ -148,7 +148,7 @@ TEST_F(CostModelEmulated, WhatIsMissingIsSaid) {
   EXPECT_EQ(stitch({"cost-model"}).code, 2);
   EXPECT_EQ(stitch({"cost-model", "list"}).code, 2);
   EXPECT_EQ(stitch({"cost-model", "train", "--kind", "oracle"}).code, 2);
-  EXPECT_EQ(stitch({"cost-model", "rank"}).code, 2);
+  EXPECT_EQ(stitch({"cost-model", "rank"}).code, 3);
   EXPECT_EQ(stitch({"cost-model", "train"}).code, 3);
   EXPECT_EQ(stitch({"cost-model", "report"}).code, 3);
   EXPECT_EQ(stitch({"cost-model", "list", "--db", folder->at("absent.db")}).code, 3);

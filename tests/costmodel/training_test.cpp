@@ -213,7 +213,7 @@ TEST(Training, SetsThatMakeNoSenseAreRefused) {
   };
   refused([](TrainingSet& s) { s.samples.clear(); }, "no kernel has two measured candidates");
   refused([](TrainingSet& s) { s.samples.resize(1); }, "no kernel has two measured candidates");
-  refused([](TrainingSet& s) { s.samples[2].features.pop_back(); }, "training sample 2: 93 features, not 94");
+  refused([](TrainingSet& s) { s.samples[2].features.pop_back(); }, "training sample 2: 149 features, not 150");
   refused([](TrainingSet& s) { s.samples[1].analytical_us = 0; }, "training sample 1: no analytical prediction");
   refused([](TrainingSet& s) { s.samples[1].measured = std::nan(""); }, "a measured value that is none");
 }

@@ -9,10 +9,13 @@
 #include "graph/literal.h"
 #include "kernel/contraction/contraction_rules.h"
 #include "profiler/verify/verify_contraction.h"
+#include "tests/db/sample_records.h"
 #include "tests/kernel/example_graphs.h"
+#include "tests/tuning/law_timer.h"
 #include "tests/tuning/shared_tuner.h"
 #include "tuning/contractions/contraction_choice.h"
 #include "tuning/kernels/built_kernel.h"
+#include "tuning/kernels/training_samples.h"
 
 namespace stitch::tuning {
 namespace {
@@ -36,6 +39,65 @@ TEST(ContractionPlanEmulated, AProductIsTunedLikeAnyFragment) {
   EXPECT_EQ(tuned->bundle.artifacts.size(), 3U) << "source, PTX and machine code";
   ASSERT_FALSE(tuned->trials.candidates.empty());
   EXPECT_EQ(tuned->trials.candidates.back().outcome, db::Outcome::correct);
+}
+
+/// A device with a made-up law: a kernel takes as long as it has registers, µs.
+class RegisterTimer final : public KernelTimer {
+ public:
+  RegisterTimer() { identity_.key = db::samples::gpu().key; }
+  [[nodiscard]] const profiler::DeviceIdentity& identity() const override { return identity_; }
+  [[nodiscard]] bool has_plans() const override { return false; }
+  Result<profiler::Measurement> measure_kernel(const BuiltKernel& built) override {
+    return series(built.compiled.resources.registers, 0.001, 1);
+  }
+  Result<std::vector<profiler::Measurement>> measure_plans(std::span<const RunnablePlan>) override {
+    return make_error(ErrorKind::unsupported, "kernels only");
+  }
+
+ private:
+  profiler::DeviceIdentity identity_;
+};
+
+// What a runner measures of a product's schedules is what cost models are trained on, as of any other kernel.
+TEST(ContractionPlanEmulated, MeasuredSchedulesAreTrainingSamples) {
+  const SystemClock clock;
+  RealFileSystem files;
+  RegisterTimer timer;
+  TunerOptions options;
+  options.verify.distributions.resize(1);
+  options.measured_candidates = 3;
+  const auto tuner = Tuner::create(options, shared_device(), &timer, files, clock);
+  ASSERT_TRUE(tuner) << tuner.error().message;
+  const auto tuned = (*tuner)->tune({.fragment = canonical(matmul(DType::f16, 64, 96, 64)), .name = "layer"});
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  ASSERT_EQ(tuned->trials.measurements.size(), 3U);
+
+  const TestFolder folder;
+  const auto store = db::samples::opened(folder / "stitch.db", clock);
+  ASSERT_TRUE(store->put_device(db::samples::gpu()).ok());
+  ASSERT_TRUE(store->put_device(db::samples::emulated()).ok());
+  ASSERT_TRUE(store->put_fragment(tuned->fragment).ok());
+  for (const db::Candidate& candidate : tuned->trials.candidates) {
+    const Status recorded = store->record_candidates(std::span(&candidate, 1));
+    ASSERT_TRUE(recorded.ok()) << recorded.error().message;
+  }
+  for (const db::MeasurementRecord& measurement : tuned->trials.measurements) {
+    const auto recorded = store->record_measurement(measurement);
+    ASSERT_TRUE(recorded.ok()) << recorded.error().message;
+  }
+  const auto set = samples_of_store(*store, "h100");
+  ASSERT_TRUE(set) << set.error().message;
+  ASSERT_EQ(set->samples.size(), 3U);
+  const auto names = costmodel::feature_names();
+  const auto registers = std::ranges::find(names, "registers") - names.begin();
+  for (const costmodel::TrainingSample& sample : set->samples) {
+    EXPECT_EQ(costmodel::class_of(sample.features), costmodel::KernelClass::product);
+    EXPECT_EQ(sample.kernel, tuned->fragment.key);
+    EXPECT_EQ(sample.family, tuned->fragment.family);
+    EXPECT_GT(sample.analytical_us, 1);
+    EXPECT_NEAR(sample.measured, sample.features[registers], 0.01 * sample.measured) << "the law";
+  }
+  EXPECT_TRUE(costmodel::train_model(*set, {.folds = 0}).ok());
 }
 
 TEST(ContractionPlanEmulated, APredictedOneIsNotVerified) {

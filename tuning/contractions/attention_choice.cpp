@@ -4,6 +4,7 @@
 
 #include "codegen/contraction/contraction_epilogue.h"
 #include "costmodel/uncertainty.h"
+#include "tuning/contractions/product_prediction.h"
 
 namespace stitch::tuning {
 
@@ -17,13 +18,14 @@ Result<kernel::AttentionProblem> attention_of(const graph::Graph& fragment) {
 
 Result<AttentionChoice> choose_attention(const kernel::AttentionProblem& problem, const DeviceSpec& device,
                                          const search::ContractionSpaceOptions& options,
-                                         const costmodel::AnalyticalConstants& constants) {
+                                         const costmodel::AnalyticalConstants& constants,
+                                         const costmodel::TrainedCostModel* model) {
   AttentionChoice choice;
   const auto time_of = [&](const kernel::AttentionSchedule& schedule, const kernel::KeyWalk& walk) {
     return costmodel::attention_time(problem, schedule, walk, device, constants);
   };
   const auto predict = [&](const kernel::AttentionSchedule& schedule, const kernel::KeyWalk& walk) {
-    return time_of(schedule, walk).total;
+    return predicted_us(problem, schedule, time_of(schedule, walk), device, model);
   };
   STITCH_ASSIGN(choice.ranked, search::best_attentions(problem, device, predict, options));
   const kernel::AttentionSchedule& first = choice.ranked.best.front().schedule;

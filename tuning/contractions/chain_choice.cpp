@@ -5,6 +5,7 @@
 #include "codegen/contraction/contraction_epilogue.h"
 #include "codegen/contraction/weight_text.h"
 #include "costmodel/uncertainty.h"
+#include "tuning/contractions/product_prediction.h"
 
 namespace stitch::tuning {
 
@@ -19,13 +20,14 @@ Result<kernel::ProductChain> chain_of(const graph::Graph& fragment) {
 
 Result<ChainChoice> choose_chain(const kernel::ProductChain& chain, const DeviceSpec& device,
                                  const search::ContractionSpaceOptions& options,
-                                 const costmodel::AnalyticalConstants& constants) {
+                                 const costmodel::AnalyticalConstants& constants,
+                                 const costmodel::TrainedCostModel* model) {
   ChainChoice choice;
   const auto time_of = [&](const kernel::ChainSchedule& schedule, const kernel::KeyWalk& walk) {
     return costmodel::chain_time(chain, schedule, walk, device, constants);
   };
   const auto predict = [&](const kernel::ChainSchedule& schedule, const kernel::KeyWalk& walk) {
-    return time_of(schedule, walk).total;
+    return predicted_us(chain, schedule, time_of(schedule, walk), device, model);
   };
   STITCH_ASSIGN(choice.ranked, search::best_chains(chain, device, predict, options));
   const kernel::ChainSchedule& first = choice.ranked.best.front().schedule;

@@ -3,6 +3,7 @@
 #include "base/device_spec.h"
 #include "base/result.h"
 #include "costmodel/contraction/chain_time.h"
+#include "costmodel/trained_model.h"
 #include "search/contraction/chain_space.h"
 
 namespace stitch::tuning {
@@ -19,9 +20,11 @@ struct ChainChoice {
 /// The fragment as a chain of products, for which a kernel can be generated. Errors: unsupported (it is none).
 Result<kernel::ProductChain> chain_of(const graph::Graph& fragment);
 
-/// Ranks the schedules of a chain by the analytical model. Errors: those of best_chains.
+/// Ranks the schedules of a chain by the analytical model, or by what a combined one makes
+/// of it. Errors: those of best_chains.
 Result<ChainChoice> choose_chain(const kernel::ProductChain& chain, const DeviceSpec& device,
                                  const search::ContractionSpaceOptions& options = {},
-                                 const costmodel::AnalyticalConstants& constants = {});
+                                 const costmodel::AnalyticalConstants& constants = {},
+                                 const costmodel::TrainedCostModel* model = nullptr);
 
 }  // namespace stitch::tuning

@@ -9,6 +9,7 @@
 #include "kernel/contraction/merged_contraction.h"
 #include "kernel/contraction/scaled_contraction.h"
 #include "kernel/contraction/summed_contraction.h"
+#include "tuning/contractions/product_prediction.h"
 
 namespace stitch::tuning {
 namespace {
@@ -65,10 +66,12 @@ search::ContractionSpaceOptions space_under(const graph::Constraints& constraint
 
 Result<ContractionChoice> choose_contraction(const kernel::ContractionProblem& problem, const DeviceSpec& device,
                                              const search::ContractionSpaceOptions& options,
-                                             const costmodel::AnalyticalConstants& constants) {
+                                             const costmodel::AnalyticalConstants& constants,
+                                             const costmodel::TrainedCostModel* model) {
   ContractionChoice choice;
   const auto predict = [&](const kernel::ContractionSchedule& schedule) {
-    return costmodel::contraction_time(problem, schedule, device, constants).total;
+    return predicted_us(problem, schedule, costmodel::contraction_time(problem, schedule, device, constants), device,
+                        model);
   };
   STITCH_ASSIGN(choice.ranked, search::best_contractions(problem, device, predict, options));
   choice.time = costmodel::contraction_time(problem, choice.ranked.best.front().schedule, device, constants);

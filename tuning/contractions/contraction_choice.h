@@ -3,6 +3,7 @@
 #include "base/device_spec.h"
 #include "base/result.h"
 #include "costmodel/contraction/contraction_time.h"
+#include "costmodel/trained_model.h"
 #include "search/contraction/contraction_space.h"
 #include "tuning/contractions/library_price.h"
 
@@ -26,9 +27,11 @@ Result<kernel::ContractionProblem> dequantised_product(const graph::Graph& fragm
 /// The schedules that a fragment under these constraints may have, of which `count` are wanted.
 search::ContractionSpaceOptions space_under(const graph::Constraints& constraints, std::size_t count);
 
-/// Ranks the schedules of a contraction by the analytical model. Error: constraint (none is legal).
+/// Ranks the schedules of a contraction by the analytical model, or by what a combined one makes
+/// of it. Error: constraint (none is legal).
 Result<ContractionChoice> choose_contraction(const kernel::ContractionProblem& problem, const DeviceSpec& device,
                                              const search::ContractionSpaceOptions& options = {},
-                                             const costmodel::AnalyticalConstants& constants = {});
+                                             const costmodel::AnalyticalConstants& constants = {},
+                                             const costmodel::TrainedCostModel* model = nullptr);
 
 }  // namespace stitch::tuning

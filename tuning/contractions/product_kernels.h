@@ -4,11 +4,14 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/device_spec.h"
 #include "base/hash.h"
 #include "base/result.h"
 #include "codegen/generated_kernel.h"
+#include "costmodel/kernel_features.h"
+#include "costmodel/trained_model.h"
 #include "profiler/verify/verify.h"
 
 namespace stitch::tuning {
@@ -19,7 +22,8 @@ namespace stitch::tuning {
 struct ProductKernels {
   struct Ranked {
     Hash128 schedule;
-    double predicted_us = 0;
+    double predicted_us = 0;   ///< by the model that ranked
+    double analytical_us = 0;  ///< by the formula
     std::int64_t dram_bytes = 0;
     std::string description;  ///< problem and instruction
     std::string runs;         ///< the schedule in words
@@ -27,6 +31,8 @@ struct ProductKernels {
     int idle_spills = 0;
     std::function<Result<codegen::GeneratedKernel>(const codegen::GenerateOptions&)> generate;
     std::function<profiler::Execution()> execution;
+    /// What cost models see of it (costmodel/contraction/product_features.h); null: before compilation.
+    std::function<std::vector<float>(const costmodel::CompiledFacts*)> features;
   };
   std::shared_ptr<const graph::Graph> graph;  ///< what a kernel computes, with the fragment's parameters
   std::vector<Ranked> best;
@@ -46,8 +52,10 @@ struct ProductKernels {
 /// Whether a fragment is of the matmul class.
 bool is_product(const graph::Graph& fragment);
 
-/// The `count` best kernels for it, under the fragment's constraints. Errors: unsupported (it is none); constraint (no
-/// schedule is legal).
-Result<ProductKernels> product_kernels(const graph::Graph& fragment, const DeviceSpec& device, std::size_t count);
+/// The `count` best kernels for it, under the fragment's constraints, in the order of a combined model's predictions;
+/// null: of the analytical one's. The library's price is the analytical model's in any case. Errors: unsupported (it is
+/// none); constraint (no schedule is legal).
+Result<ProductKernels> product_kernels(const graph::Graph& fragment, const DeviceSpec& device, std::size_t count,
+                                       const costmodel::TrainedCostModel* model = nullptr);
 
 }  // namespace stitch::tuning

@@ -1,6 +1,5 @@
 #include "tuning/cost_models/scored_recording.h"
 
-#include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -15,37 +14,7 @@ namespace stitch::tuning {
 namespace {
 
 using costmodel::TrainedCostModel;
-using costmodel::TrainingSample;
 using costmodel::TrainingSet;
-
-/// The sample's prediction by the model before anything is compiled.
-double predict(const TrainedCostModel& model, const TrainingSample& sample) {
-  return model.predict(costmodel::before_compilation(sample.features), sample.analytical_us);
-}
-
-/// Predictions of all samples by models that have seen no sample of the same fold; empty where nothing can be held out.
-Result<std::vector<double>> held_out_predictions(const TrainingSet& set, costmodel::TrainingOptions options) {
-  const std::map<Hash128, int> folds = costmodel::folds_of(set.samples, options);
-  std::vector<double> predictions(folds.empty() ? 0 : set.samples.size());
-  const auto fold_of = [&](const TrainingSample& sample) {
-    const auto at = folds.find(options.fold_by == costmodel::FoldBy::family ? sample.family : sample.kernel);
-    return at == folds.end() ? -1 : at->second;
-  };
-  const int count = folds.empty() ? 0 : options.folds;
-  options.folds = 0;
-  for (int fold = 0; fold < count; ++fold) {
-    TrainingSet inside = {set.device, set.unit, set.constants, {}};
-    for (const TrainingSample& sample : set.samples) {
-      if (fold_of(sample) != fold) inside.samples.push_back(sample);
-    }
-    if (inside.samples.size() == set.samples.size()) continue;  // as many folds as there are kernels, and no more
-    STITCH_ASSIGN(const costmodel::Training trained, costmodel::train_model(inside, options));
-    for (std::size_t i = 0; i < set.samples.size(); ++i) {
-      if (fold_of(set.samples[i]) == fold) predictions[i] = predict(trained.model, set.samples[i]);
-    }
-  }
-  return predictions;
-}
 
 /// The candidate's estimate after building it, over its prediction.
 double compiled_share(KernelWorkshop& workshop, const search::SharedKernel& kernel, int place) {
@@ -102,7 +71,7 @@ Result<std::vector<ScoredKernel>> score_recording(const profiler::Recording& rec
   for (const auto& [kind, field] : {std::pair{TrainedCostModel::Kind::learned, &ScoredCandidate::learned_us},
                                     std::pair{TrainedCostModel::Kind::combined, &ScoredCandidate::combined_us}}) {
     options.kind = kind;
-    STITCH_ASSIGN(const std::vector<double> predictions, held_out_predictions(set, options));
+    STITCH_ASSIGN(const std::vector<double> predictions, costmodel::held_out_predictions(set, options));
     auto next = predictions.begin();
     for (ScoredKernel& kernel : scored) {
       for (ScoredCandidate& candidate : kernel.candidates) {

@@ -24,16 +24,15 @@ class ContractionMaker {
     STITCH_ASSIGN(tuned_.fragment, fragment_record(context_, request_.fragment, request_.name));
     report("plan", 0);
     const Stopwatch planning;
-    STITCH_ASSIGN(kernels_, product_kernels(request_.fragment, context_.device, std::max(most_tried, measured())));
+    STITCH_ASSIGN(kernels_, product_kernels(request_.fragment, context_.device, std::max(most_tried, measured()),
+                                            context_.options.cost_model.get()));
     trials_.emplace(context_, kernels_, tuned_.fragment.key, request_.stop);
     tuned_.seconds.plan += planning.seconds();
     report("codegen", 0.2);
     STITCH_TRY(request_.code == nullptr ? find_kernel() : make_again());
     STITCH_ASSIGN(tuned_.plan, build_plan(request_.fragment, {planned()}));
     const std::vector<std::shared_ptr<const BuiltKernel>> kernels = {built_};
-    record_plan(context_,
-                {{{trials_->kernel()->key, count()}}, kernels, verifies_, {}, "analytical contraction model v2"},
-                tuned_);
+    record_plan(context_, {{{trials_->kernel()->key, count()}}, kernels, verifies_, {}, predicted_by()}, tuned_);
     if (verifies_ && context_.timer != nullptr) STITCH_TRY(time_plan(context_, request_, kernels, tuned_));
     return std::move(tuned_);
   }
@@ -41,6 +40,12 @@ class ContractionMaker {
  private:
   void report(std::string_view stage, double progress) const {
     if (request_.progress) request_.progress({std::string(stage), progress, std::string(request_.name)});
+  }
+  /// The formula, unless a trained model orders kernels of this class better.
+  [[nodiscard]] std::string predicted_by() const {
+    const ProductKernels::Ranked& first = kernels_.best.front();
+    const bool is_corrected = first.predicted_us != first.analytical_us;
+    return is_corrected ? context_.scorer_name : "analytical contraction model v2";
   }
   [[nodiscard]] bool stopped() const { return request_.stop.stop_requested(); }
   [[nodiscard]] int count() const { return static_cast<int>(kernels_.best.size()); }
@@ -96,6 +101,15 @@ class ContractionMaker {
           context_, tuned_.fragment.key,
           {trials_->kernel()->key, ranked.schedule, ranked.predicted_us, trial.built.get(), trial.failure}, verifies_));
       context_.faults->note(tuned_.trials.candidates.back());
+      if (trial.built == nullptr || trial.failure || !trial.built->measurement) continue;
+      const auto compiled = compiled_facts(trial.built->compiled.resources, trial.built->generated.shared_bytes);
+      tuned_.trials.measurements.push_back(
+          measurement_record(context_, *trial.built, tuned_.trials.candidates.back().schedule_hash,
+                             CandidateFacts{context_.device.name,
+                                            tuned_.fragment.key,
+                                            tuned_.fragment.family,
+                                            costmodel::feature_set_hash(),
+                                            {ranked.analytical_us, ranked.features(&compiled)}}));
     }
     if (built_) return {};
     if (request_.failed) request_.failed(tuned_.fragment, tuned_.trials);

@@ -8,7 +8,6 @@
 #include "graph/codec/codec.h"
 #include "graph/traffic.h"
 #include "kernel/program/schedule_hash.h"
-#include "tuning/kernels/training_samples.h"
 #include "tuning/plans/measurement_record.h"
 
 namespace stitch::tuning {
@@ -34,21 +33,14 @@ std::string estimate_document(const BuiltKernel& built) {
                      built.compiled.resources.registers, built.machine_code.has_value());
 }
 
-/// The measurement of a candidate with what cost models are trained on. `family`: of the kernel, where it is known.
-db::MeasurementRecord measurement_record(const TuningContext& context, const search::ExploredKernel& kernel,
-                                         const std::optional<Hash128>& family, const Hash128& schedule,
-                                         const Trial& trial) {
+/// What cost models see of a measured candidate. `family`: of the kernel.
+CandidateFacts facts_of(const TuningContext& context, const search::ExploredKernel& kernel, const Hash128& family,
+                        const Trial& trial) {
   const BuiltKernel& built = *trial.built;
-  const std::string& on = context.timer->identity().key;
-  db::MeasurementRecord record = to_record(*built.measurement, db::MeasurementRecord::Subject::schedule, schedule, on,
-                                           context.provenance("measured", on));
-  if (!family) return record;
   auto compiled = compiled_facts(built.compiled.resources, built.generated.shared_bytes);
   if (built.machine_code) compiled.machine_code = &*built.machine_code;
-  record.conditions = with_facts(record.conditions,
-                                 {context.device.name, kernel.key, *family, costmodel::feature_set_hash(),
-                                  candidate_row(kernel.graph, *trial.candidate.scheduled, context.device, &compiled)});
-  return record;
+  return {context.device.name, kernel.key, family, costmodel::feature_set_hash(),
+          candidate_row(kernel.graph, *trial.candidate.scheduled, context.device, &compiled)};
 }
 
 /// Collects a plan's artifacts, each once.
@@ -133,6 +125,15 @@ db::Candidate candidate_record(const TuningContext& context, const Hash128& frag
   return candidate;
 }
 
+db::MeasurementRecord measurement_record(const TuningContext& context, const BuiltKernel& built,
+                                         const Hash128& schedule, const std::optional<CandidateFacts>& facts) {
+  const std::string& on = context.timer->identity().key;
+  db::MeasurementRecord record = to_record(*built.measurement, db::MeasurementRecord::Subject::schedule, schedule, on,
+                                           context.provenance("measured", on));
+  if (facts) record.conditions = with_facts(record.conditions, *facts);
+  return record;
+}
+
 void record_trials(const TuningContext& context, const Hash128& fragment, const search::ExploredKernel& kernel,
                    std::span<const Trial> trials, bool verified, TrialRecords& records) {
   std::optional<Hash128> family;  // the same for all; a kernel without a canonical form could not have been explored
@@ -148,7 +149,9 @@ void record_trials(const TuningContext& context, const Hash128& fragment, const 
                                                 scheduled.predicted_us, trial.built.get(), trial.failure},
                                                verified);
     if (trial.built && trial.built->measurement) {
-      records.measurements.push_back(measurement_record(context, kernel, family, candidate.schedule_hash, trial));
+      std::optional<CandidateFacts> facts;
+      if (family) facts = facts_of(context, kernel, *family, trial);
+      records.measurements.push_back(measurement_record(context, *trial.built, candidate.schedule_hash, facts));
     }
     context.faults->note(candidate);
     records.candidates.push_back(std::move(candidate));

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "tuning/kernels/training_samples.h"
 #include "tuning/plans/tuned_fragment.h"
 #include "tuning/plans/tuning_context.h"
 
@@ -28,6 +29,10 @@ struct ScheduleTrial {
 /// Its record. `verified`: one without failure was found to be right.
 db::Candidate candidate_record(const TuningContext& context, const Hash128& fragment, const ScheduleTrial& trial,
                                bool verified);
+
+/// The measurement of a candidate (named by its record's schedule_hash), with what cost models are trained on.
+db::MeasurementRecord measurement_record(const TuningContext& context, const BuiltKernel& built,
+                                         const Hash128& schedule, const std::optional<CandidateFacts>& facts);
 
 /// Adds what became of a kernel's candidates. `verified`: those without failure were found to be right.
 void record_trials(const TuningContext& context, const Hash128& fragment, const search::ExploredKernel& kernel,
