@@ -158,6 +158,16 @@ const LockedFragment* fragment_in(const LockedProgram& locked, const Hash128& ke
   return found == locked.fragments.end() ? nullptr : &*found;
 }
 
+namespace {
+
+/// Whether two lines say the same: what a program is called is for people, and a front end calls it as it likes.
+bool say_the_same(std::string_view wanted, std::string_view here) {
+  if (!wanted.starts_with(begins_program) || !here.starts_with(begins_program)) return wanted == here;
+  return wanted.substr(0, wanted.find("  ")) == here.substr(0, here.find("  "));
+}
+
+}  // namespace
+
 Status check_lock(std::string_view lock, const Program& program) {
   STITCH_ASSIGN(const std::vector<Line> all, split(lock));
   const std::vector<std::string> found = lines_of(program);
@@ -185,7 +195,7 @@ Status check_lock(std::string_view lock, const Program& program) {
     const std::string_view wanted = is_locked ? all[from + i].text : "nothing more";
     const std::string_view here = i < found.size() ? std::string_view(found[i]) : "nothing more";
     const int number = is_locked ? all[from + i].number : all[to - 1].number + 1;
-    if (wanted != here)
+    if (!say_the_same(wanted, here))
       return make_error(ErrorKind::constraint, "line {} of the lock: '{}', the program has '{}'", number, wanted, here);
   }
   return {};

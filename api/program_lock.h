@@ -47,8 +47,8 @@ const LockedProgram* locked_in(std::span<const LockedProgram> lock, const Progra
 /// Null: the fragment is none of the locked program's.
 const LockedFragment* fragment_in(const LockedProgram& locked, const Hash128& key);
 
-/// Whether the program is what the lock says of it: of a lock of several programs, of the one with its id. Errors:
-/// those of parse_lock's first line; constraint, naming the first thing that differs.
+/// Whether the program is what the lock says of it, whatever it is called: of a lock of several programs, of the one
+/// with its id. Errors: those of parse_lock's first line; constraint, naming the first thing that differs.
 Status check_lock(std::string_view lock, const Program& program);
 
 }  // namespace stitch::api

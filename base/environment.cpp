@@ -39,7 +39,7 @@ constexpr std::array variables = {
     Variable{"STITCH_MAX_WORKSPACE_BYTES", "Python", "plans that need more memory beside their arrays are not taken",
              "max_workspace_bytes"},
     Variable{"STITCH_LOCK", "Python",
-             "a file of stitch.torch.write_lock: PyTorch's graphs run the plans that it names"},
+             "a file of write_lock (or stitch lock): pieces run the plans that it names and no others"},
     Variable{"STITCH_LOGS", "Python",
              "what is logged: torch, jax, onnx or all, +NAME for more, -NAME for errors alone"},
     Variable{"STITCH_CONFIG", "Python", "the file with the user's options, instead of stitch/config.toml"},

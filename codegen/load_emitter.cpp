@@ -15,8 +15,11 @@ void LoadEmitter::emit_uniform(ItemId id) {
 }
 
 void LoadEmitter::declare_registers(ItemId id, std::string_view suffix) {
-  const ItemPrinter::Registers kept = items_.registers_of(id, scope_.program.at(id).axes);
-  out_.line("{} {}{}{};", kept.type, items_.name(id), suffix, kept.dims);
+  const kernel::AxisSet axes = scope_.program.at(id).axes;
+  const ItemPrinter::Registers kept = items_.registers_of(id, axes);
+  // What is written under a predicate alone is live from the turn before, for all that ptxas can tell.
+  const bool clears = !group_.mapping.hoists && !axes_.range_guard(axes, false).empty();
+  out_.line("{} {}{}{}{};", kept.type, items_.name(id), suffix, kept.dims, clears ? " = {}" : "");
 }
 
 void LoadEmitter::declare_held(const kernel::HeldItem& held) {

@@ -35,15 +35,8 @@ WORSE_THAN_ONCE = {
     "fragments/batch_norm_relu_fb": "the slabs' number follows the model's price of DRAM rows and barriers, which changed twice",
     "fragments/lamb_60": "two launches (4 us by the rule) that move 93 MB less than the one did (31 us)",
 }
-# Models with kernels that spill registers in a loop, and why they have to; of every other model none does.
-ROWS_OF_CLASSES = ("softmax and bias gradient over rows of 30,522 in clusters of eight: 30 accumulators and 30 biases a thread of 512, "
-                   "432 bytes spilled at 128 registers; all three candidates that are built spill")
-SPILLING = {
-    ("hlo", "bert_train"): ROWS_OF_CLASSES,
-    ("hlo", "bert_train_lamb"): ROWS_OF_CLASSES,
-    ("hlo", "llama_train"): "one register of 64 in a loop of four turns (RMS norm backward; two blocks of 512 threads an SM wait for each "
-                            "other); the twelve best candidates spill",
-}
+# Models with kernels that spill registers in a loop, and why they have to: {(kind, name): reason}. None does.
+SPILLING = {}
 PATTERNS = {"hlo": "hlo/*.hlo.txt.gz", "onnx": "onnx/*.onnx", "fragments": "fragments/*.hlo.txt.gz"}
 
 

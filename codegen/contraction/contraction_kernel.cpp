@@ -12,6 +12,7 @@
 #include "codegen/contraction/streamed_text.h"
 #include "codegen/contraction/summed_text.h"
 #include "codegen/contraction/tensor_copy_text.h"
+#include "codegen/contraction/tensor_memory_text.h"
 #include "codegen/contraction/warpgroup_text.h"
 #include "codegen/kernel_text.h"
 #include "codegen/spelling.h"
@@ -49,12 +50,14 @@ class ContractionPrinter {
     }
     add_arguments();
     print_head(out_, options_, kernel::to_string(problem_), kernel::to_string(schedule_),
-               schedule_.tensor_copies ? "tensor_copy.cuh"
-               : warpgroup()           ? "warpgroup.cuh"
-                                       : "contraction.cuh",
+               in_tensor_memory(schedule_.instruction) ? "tensor_memory.cuh"
+               : schedule_.tensor_copies               ? "tensor_copy.cuh"
+               : is_warpgroup(schedule_.instruction)   ? "warpgroup.cuh"
+                                                       : "contraction.cuh",
                combines_rows() ? "row_totals.cuh" : "", scaled() ? "scaled_sums.cuh" : "");
     STITCH_TRY(print_operands());
-    if (warpgroup()) print_wgmma(out_, "Product", problem_, schedule_);
+    if (is_warpgroup(schedule_.instruction)) print_wgmma(out_, "Product", problem_, schedule_);
+    if (in_tensor_memory(schedule_.instruction)) print_tensor_product(out_, problem_, schedule_);
     if (schedule_.tensor_copies) STITCH_TRY(print_tensor_maps(out_, problem_, schedule_));
     const std::string cores =
         cores_of(problem_, schedule_, "Left", "Right", kernel::core_run(problem_.left, schedule_.thread_rows));
@@ -78,7 +81,7 @@ class ContractionPrinter {
   Status print_operands() {
     const bool whole_depth = has_whole_depth(problem_, schedule_);
     const TileText left = {schedule_.block_rows, schedule_.block_depth, schedule_.left_copy,
-                           schedule_.swizzle,    warpgroup(),           problem_.rows % schedule_.block_rows == 0,
+                           schedule_.swizzle,    reads_tiles(),         problem_.rows % schedule_.block_rows == 0,
                            whole_depth};
     if (const kernel::ComputedOperand* computed = kernel::computed_side(problem_, true)) {
       STITCH_TRY(print_computed_operand(out_, "Left", problem_, *computed, left));
@@ -90,13 +93,8 @@ class ContractionPrinter {
     const bool whole_columns = std::ranges::all_of(kernel::parts_of(problem_), [&](const ContractionProblem& part) {
       return part.columns % schedule_.block_columns == 0;
     });
-    const TileText right = {schedule_.block_columns,
-                            schedule_.block_depth,
-                            schedule_.right_copy,
-                            schedule_.swizzle,
-                            warpgroup(),
-                            whole_columns,
-                            whole_depth};
+    const TileText right = {schedule_.block_columns, schedule_.block_depth, schedule_.right_copy, schedule_.swizzle,
+                            reads_tiles(),           whole_columns,         whole_depth};
     if (const kernel::ComputedOperand* computed = kernel::computed_side(problem_, false))
       return print_computed_operand(out_, "Right", problem_, *computed, right);
     if (summed()) {
@@ -146,7 +144,7 @@ class ContractionPrinter {
       out_.close();
       return {};
     }
-    out_.line("extern __shared__ __align__({}) unsigned char shared[];", warpgroup() ? 1024 : 128);
+    out_.line("extern __shared__ __align__({}) unsigned char shared[];", reads_tiles() ? 1024 : 128);
     if (schedule_.tensor_copies) {
       STITCH_TRY(print_staying_blocks(out_, problem_, schedule_, wait, [&] { print_end(); }));
       out_.close();
@@ -190,7 +188,7 @@ class ContractionPrinter {
     if (scaled()) print_first_scales(out_, problem_);
     if (shape_.depth_tiles > 0) print_held_tiles(out_, problem_, shape_.threads);
     out_.blank();
-    if (warpgroup()) {
+    if (reads_tiles()) {
       print_warpgroup_loop(out_, problem_, schedule_);
     } else {
       STITCH_ASSIGN(const TileNest nest, contraction_nest(problem_, schedule_));
@@ -220,7 +218,7 @@ class ContractionPrinter {
   }
 
   void print_warp_place() {
-    if (warpgroup()) return print_warpgroup_place(out_, schedule_);
+    if (reads_tiles()) return print_warpgroup_place(out_, schedule_);
     const int across = schedule_.block_columns / schedule_.warp_columns;
     out_.line("const int warp = static_cast<int>(threadIdx.x) / 32;");
     out_.line("const int warp_row = warp / {} * {}, warp_column = warp % {} * {};", across, schedule_.warp_rows, across,
@@ -293,7 +291,7 @@ class ContractionPrinter {
   }
   [[nodiscard]] bool scaled() const { return problem_.scales.has_value(); }
   [[nodiscard]] bool summed() const { return !problem_.terms.empty(); }
-  [[nodiscard]] bool warpgroup() const { return is_warpgroup(schedule_.instruction); }
+  [[nodiscard]] bool reads_tiles() const { return kernel::reads_tiles(schedule_.instruction); }
   [[nodiscard]] std::string sum_type() const { return compute_type(problem_.accumulator); }
 
   const ContractionProblem& problem_;

@@ -304,6 +304,8 @@ void print_tile_type(Writer& out, std::string_view name, const kernel::Contracti
 std::string cores_of(const ContractionProblem& problem, const kernel::ContractionSchedule& schedule,
                      std::string_view left, std::string_view right, int left_run, std::optional<int> right_run) {
   const std::string sum = compute_type(kernel::types_of(problem).accumulator);
+  if (in_tensor_memory(schedule.instruction))
+    return fmt::format("TensorMemorySums<{}, {}, {}>", sum, schedule.warp_rows, kernel::taken_columns(schedule));
   if (is_warpgroup(schedule.instruction)) {
     return fmt::format("WarpgroupCores<Product, {}Tile, {}Tile, {}, {}, {}>", left, right, sum, schedule.warp_rows,
                        schedule.warp_columns);
@@ -432,8 +434,9 @@ void print_results(Writer& out, const ContractionProblem& problem, const kernel:
     const int store = kernel::store_of(part, schedule);
     print_write(out, part, number, strips, store);
     number += results.size();
-    out.line("store_results<{}, {}, {}, {}, {}{}>({}, strip, block_row + warp_row, {}, write);", schedule.warp_columns,
-             strips.columns, strips.pitch, store, kernel::widest_access(part).along_rows,
+    out.line("store_results<{}, {}, {}, {}, {}{}>({}, strip, block_row + warp_row, {}, write);",
+             kernel::taken_columns(schedule), strips.columns, strips.pitch, store,
+             kernel::widest_access(part).along_rows,
              part.gates == 1 ? "" : fmt::format(", {}, {}", part.gates, kernel::gate_run), cores, column);
     if (several) out.close();
   }

@@ -62,7 +62,7 @@ struct TileText {
   int rows = 0, depth = 0;
   int copy = 4;  ///< bytes of one copy
   bool swizzle = true;
-  bool warpgroup = false;                        ///< where it is read by wgmma
+  bool warpgroup = false;                        ///< where it is read by wgmma or tcgen05
   bool whole_rows = false, whole_depth = false;  ///< whether no tile reaches beyond the operand
 };
 /// An operand's pages, by a table of this type.

@@ -5,6 +5,7 @@
 #include "codegen/contraction/contraction_text.h"
 #include "codegen/contraction/row_text.h"
 #include "codegen/contraction/summed_text.h"
+#include "codegen/contraction/tensor_memory_text.h"
 #include "codegen/contraction/warpgroup_text.h"
 #include "codegen/spelling.h"
 #include "kernel/contraction/contraction_shape.h"
@@ -107,10 +108,9 @@ void print_boxes(Writer& out, bool left, std::string_view map, std::string_view 
   }
 }
 
-/// Opens the loop over the block's tiles.
-void open_tiles(Writer& out, const ContractionProblem& problem, const ContractionSchedule& s,
-                const ContractionShape& shape) {
-  out.line("StageOfTurn<{}> at;", s.stages);
+/// Opens the loop over the block's tiles, of which `stages` follow one another through stages or tiles of sums.
+void open_tiles(Writer& out, const ContractionSchedule& s, const ContractionShape& shape, int stages) {
+  out.line("StageOfTurn<{}> at;", stages);
   out.line("#pragma unroll 1");
   if (s.cluster == 1) {
     out.open("for (int tile = static_cast<int>(blockIdx.x); tile < {}; tile += static_cast<int>(gridDim.x))",
@@ -120,7 +120,6 @@ void open_tiles(Writer& out, const ContractionProblem& problem, const Contractio
         "for (int tile = static_cast<int>(blockIdx.x) / {0}; tile < {1}; tile += static_cast<int>(gridDim.x) / {0})",
         s.cluster, shape.tiles / s.cluster);
   }
-  print_tile_place(out, problem, s, "tile");
 }
 
 void print_asking_warp(Writer& out, const ContractionProblem& problem, const ContractionSchedule& s,
@@ -138,7 +137,8 @@ void print_asking_warp(Writer& out, const ContractionProblem& problem, const Con
   }
   out.line("keep_tensor_maps<{}>(own_maps, own, 0x{:x}u, {});", names, name.finish().low, begins);
   out.open("if (threadIdx.x % 32 == 0)");
-  open_tiles(out, problem, s, shape);
+  open_tiles(out, s, shape, s.stages);
+  print_tile_place(out, problem, s, "tile");
   out.line("#pragma unroll 1");
   out.open("for (int k = 0; k < {}; ++k)", shape.depth_tiles);
   out.line("const u32 full = stages.expect(at, LeftTile::bytes + RightTile::bytes);");
@@ -154,15 +154,32 @@ void print_asking_warp(Writer& out, const ContractionProblem& problem, const Con
                                 : "own.right",
               tile, problem.right, maps[1].box, s.block_depth, shares.right);
   out.line("at.advance();");
-  out.close(3);
+  out.close(2);
+  if (kernel::in_tensor_memory(s.instruction) && std::max(shares.left, shares.right) > 1) {
+    // Others' tensor cores tell this block's barriers: it stays until they have.
+    out.line("for (int s = 0; s < {}; ++s, at.advance()) stages.wait_for_room(at);", s.stages);
+  }
+  out.close();
   out.line("__syncwarp();");
+}
+
+/// Warps that take sums from tensor memory.
+void print_taking_warps(Writer& out, const ContractionProblem& problem, const ContractionSchedule& s,
+                        const std::function<void()>& results) {
+  const ContractionShape shape = kernel::shape_of(problem, s);
+  if (s.row_blocks > 1) out.line("u32 turn = 0;");
+  open_tiles(out, s, shape, shape.sum_turns);
+  print_tile_place(out, problem, s, "tile");
+  print_taken_sums(out, problem, s, results);
+  out.close();
 }
 
 void print_multiplying_warps(Writer& out, const ContractionProblem& problem, const ContractionSchedule& s,
                              const std::function<void()>& results) {
   const ContractionShape shape = kernel::shape_of(problem, s);
   if (s.row_blocks > 1) out.line("u32 turn = 0;");
-  open_tiles(out, problem, s, shape);
+  open_tiles(out, s, shape, s.stages);
+  print_tile_place(out, problem, s, "tile");
   out.line("Cores cores;");
   out.line("int before = 0;");
   out.line("#pragma unroll 1");
@@ -198,25 +215,31 @@ Status print_tensor_maps(Writer& out, const ContractionProblem& problem, const C
 Status print_staying_blocks(Writer& out, const ContractionProblem& problem, const ContractionSchedule& s,
                             const std::string& wait, const std::function<void()>& results) {
   STITCH_ASSIGN(const std::vector<NamedMap> maps, maps_of(problem, s));
-  const int warps = kernel::shape_of(problem, s).warps;
+  const ContractionShape shape = kernel::shape_of(problem, s);
+  const bool tensor_memory = kernel::in_tensor_memory(s.instruction);
   out.line("unsigned char* const right_tiles = shared + {} * LeftTile::bytes;", s.stages);
   out.line("unsigned char* const own_maps = right_tiles + {} * RightTile::bytes;", s.stages);
   const kernel::TensorShares shares = kernel::tensor_shares(problem, s);
   const int together = std::max(shares.left, shares.right);
-  out.line("const TensorStages<{}, {}, {}> stages{{shared_address(own_maps + {})}};", s.stages, warps, together,
-           kernel::tensor_maps(problem) * kernel::tensor_map_bytes);
+  // Those who have done with a stage: each warp that multiplies, or the block's tensor cores.
+  out.line("const TensorStages<{}, {}, {}> stages{{shared_address(own_maps + {})}};", s.stages,
+           tensor_memory ? 1 : shape.warps, together, kernel::tensor_maps(problem) * kernel::tensor_map_bytes);
   if (together > 1) out.line("const int rank = block_of_cluster();");
   print_warpgroup_place(out, s);
   print_row_barriers(out, problem, s);
+  if (tensor_memory) print_tensor_memory(out, problem, s);
   out.line("stages.begin();");
+  if (tensor_memory) print_tensor_memory_place(out, problem, s, together);
   out.line("{}", wait);
-  out.open("if (warp == {})", warps);
+  out.open("if (warp == {})", shape.warps);
   print_asking_warp(out, problem, s, maps);
   out.close();
+  if (tensor_memory) print_multiplying_thread(out, problem, s, together, [&] { open_tiles(out, s, shape, s.stages); });
   out.open("else");
-  print_multiplying_warps(out, problem, s, results);
+  (tensor_memory ? print_taking_warps : print_multiplying_warps)(out, problem, s, results);
   out.close();
   out.line("stages.end();");
+  if (tensor_memory) print_tensor_memory_end(out, problem, s, together);
   return {};
 }
 

@@ -8,7 +8,8 @@
 #include "kernel/contraction/contraction_schedule.h"
 
 // What kernels print whose tiles come by the tensor copy engine (codegen/device/tensor_copy.cuh): blocks that stay for
-// one tile after another, of which one warp asks for tiles of operands while the others multiply.
+// one tile after another, of which one warp asks for tiles of operands while the others multiply, or by tcgen05 another
+// one has them multiplied while the others take sums.
 namespace stitch::codegen {
 
 /// Bytes of device memory in which such blocks keep their tensor maps from launch to launch.

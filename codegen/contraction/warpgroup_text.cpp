@@ -82,11 +82,11 @@ void print_wgmma(Writer& out, std::string_view name, const ContractionProblem& p
 }
 
 void print_warpgroup_place(Writer& out, const ContractionSchedule& schedule) {
-  const int across = schedule.block_columns / schedule.warp_columns;
+  const int across = schedule.block_columns / schedule.warp_columns, rows = info(schedule.instruction).rows;
   // All lanes know that they have the same warp: descriptors are of a warp.
   out.line("const int warp = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / 32, 0);");
-  out.line("const int group_row = warp / {} / {} * {}, warp_row = group_row + warp % {} * 16;", warpgroup_warps, across,
-           warpgroup_warps * schedule.warp_rows, warpgroup_warps);
+  out.line("const int group_row = warp / {} / {} * {}, warp_row = group_row + warp % {} * {};", warpgroup_warps, across,
+           warpgroup_warps * schedule.warp_rows, warpgroup_warps, rows);
   out.line("const int warp_column = warp / {} % {} * {};", warpgroup_warps, across, schedule.warp_columns);
 }
 

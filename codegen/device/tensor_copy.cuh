@@ -153,16 +153,18 @@ template <int stages, int warps, int blocks>
 struct TensorStages {
   u32 barriers;
 
+  // One thread, before all threads of the cluster meet.
+  __device__ __forceinline__ void prepare() const {
+#pragma unroll
+    for (int s = 0; s < stages; ++s) {
+      asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(full(s)) : "memory");
+      asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(empty(s)), "n"(warps * blocks) : "memory");
+    }
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  }
   // All threads of the cluster.
   __device__ __forceinline__ void begin() const {
-    if (threadIdx.x == 0) {
-#pragma unroll
-      for (int s = 0; s < stages; ++s) {
-        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(full(s)) : "memory");
-        asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(empty(s)), "n"(warps * blocks) : "memory");
-      }
-      asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-    }
+    if (threadIdx.x == 0) prepare();
     if constexpr (blocks > 1) {
       asm volatile("barrier.cluster.arrive.relaxed.aligned;\n\tbarrier.cluster.wait.aligned;" ::: "memory");
     } else {
@@ -178,9 +180,13 @@ struct TensorStages {
   __device__ __forceinline__ u32 empty(int stage) const { return full(stage + stages); }
 
   __device__ static __forceinline__ void wait(u32 barrier, u32 phase) { await_phase(barrier, phase); }
+  // Until all have done with what was there before.
+  __device__ __forceinline__ void wait_for_room(const StageOfTurn<stages>& at) const {
+    wait(empty(at.stage), at.phase ^ 1);
+  }
   // Who asks: waits for room, and says how many bytes will come.
   __device__ __forceinline__ u32 expect(const StageOfTurn<stages>& at, int bytes) const {
-    wait(empty(at.stage), at.phase ^ 1);
+    wait_for_room(at);
     arrive_expecting(full(at.stage), bytes);
     return full(at.stage);
   }

@@ -11,6 +11,7 @@
 #include "kernel/contraction/row_reductions.h"
 #include "kernel/contraction/shown_depth.h"
 #include "kernel/contraction/streamed_depth.h"
+#include "kernel/contraction/strips.h"
 #include "kernel/contraction/tensor_box.h"
 #include "kernel/program/legality.h"
 
@@ -49,6 +50,9 @@ constexpr double row_alone_instructions = 1.5;
 /// 13.0 has it. And for each factor, beside what it is made of: a place within the edges, and a wait for what was asked
 /// for; guess.
 constexpr double scaled_instructions = 2.5, factor_instructions = 4;
+/// Of tcgen05: what a thread issues for an instruction of 128 rows, with its descriptors (SASS of CUDA 13.0); and
+/// cycles in which each of four warps loads a column of sums; a guess.
+constexpr double product_instructions = 6, column_cycles = 1;
 /// A loop is bound by the unit that is busy for so much of it.
 constexpr double unit_share = 0.75;
 
@@ -62,7 +66,7 @@ struct Engine {
 
 Engine engine_of(const ContractionProblem& problem, const ContractionSchedule& s, const DeviceSpec& device) {
   const kernel::TensorShares shares = s.tensor_copies ? kernel::tensor_shares(problem, s) : kernel::TensorShares{};
-  return {multiply_rate(problem, s.instruction, device), is_warpgroup(s.instruction), shares.left, shares.right,
+  return {multiply_rate(problem, s.instruction, device), reads_tiles(s.instruction), shares.left, shares.right,
           s.tensor_copies};
 }
 
@@ -249,6 +253,12 @@ class Pricing {
   [[nodiscard]] double shared_cycles() const {
     const double left = graph::byte_size(p_.left.dtype), right = graph::byte_size(p_.right.dtype);
     const double cycles = stage_bytes() / d_.shared_bytes_per_clock;  // of what copies write
+    if (in_tensor_memory(s_.instruction)) {
+      // Of 128 rows the left operand is read once, the right one by each of them.
+      const double products = static_cast<double>(s_.block_rows) / kernel::tensor_memory_lanes;
+      const double read = (s_.block_rows * left + products * s_.block_columns * right) * s_.block_depth;
+      return cycles + read / d_.shared_bytes_per_clock;
+    }
     if (is_warpgroup(s_.instruction)) {
       // Of 64 rows the left operand is read once, the right one by each of them.
       const double groups = static_cast<double>(shape_.warps) / kernel::warpgroup_warps, products = s_.warp_rows / 16.0;
@@ -264,6 +274,10 @@ class Pricing {
     return cycles + read / d_.shared_bytes_per_clock;
   }
   [[nodiscard]] double issue_cycles() const {
+    if (in_tensor_memory(s_.instruction)) {  // one thread
+      const double products = static_cast<double>(s_.block_rows) / kernel::tensor_memory_lanes;
+      return (turn_instructions + shape_.depth_steps * products * product_instructions) / c_.warp_issue;
+    }
     const double of_turn = (engine_.copy_engine ? 0 : copying_instructions()) + turn_instructions;
     return shape_.warps * (of_turn + scaling_instructions() + shape_.depth_steps * instructions_of_step()) / schedulers;
   }
@@ -401,10 +415,20 @@ class Pricing {
     return kernel::row_levels(p_.row_reductions) * (3 * d_.block_barrier_cycles + 2 * d_.shared_latency + cluster);
   }
 
+  /// What of a round's epilogues nothing else hides. From tensor memory a block takes the sums of one tile while those
+  /// of the next one are made; where there is room for one tile, once all are in registers, or the last part of them.
+  [[nodiscard]] double shown_epilogue_cycles(double x, bool last) const {
+    if (!in_tensor_memory(s_.instruction) || last) return epilogue_cycles(x) / (x > 1 && !last ? 2 : 1);
+    const double turns = static_cast<double>(shape_.depth_tiles) * turn_cycles(x), all = epilogue_cycles(x);
+    if (shape_.sum_turns > 1) return std::max(0.0, all - turns);
+    const double before = all * (1 - static_cast<double>(kernel::taken_columns(s_)) / s_.warp_columns);
+    return before + x * shape_.sum_columns * column_cycles + std::max(0.0, all - before - turns);
+  }
+
   /// `last`: nothing of another round hides what these blocks begin and end with.
   void add_rounds(double rounds, double x, bool last, ContractionTime& time) const {
     add_turns(rounds * static_cast<double>(shape_.depth_tiles), x, time);
-    time.epilogue += rounds * epilogue_cycles(x) / (x > 1 && !last ? 2 : 1);
+    time.epilogue += rounds * shown_epilogue_cycles(x, last);
     // While a block stores its tile, the next one's operands come.
     if (engine_.copy_engine && !last) return;
     if (s_.tensor_copies) time.fill += map_cycles;

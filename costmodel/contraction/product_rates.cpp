@@ -91,7 +91,7 @@ double multiply_rate(const ContractionProblem& problem, kernel::ContractionInstr
   const double rate = tensor_rate(problem, device);
   // No asynchronous instruction multiplies f64, so that this one has all of the rate.
   if (instruction == kernel::ContractionInstruction::mma_m16n8k4_f64) return rate;
-  return is_warpgroup(instruction) ? rate : rate * device.tensor.synchronous_share;
+  return reads_tiles(instruction) ? rate : rate * device.tensor.synchronous_share;
 }
 
 SplitWork split_work(kernel::ContractionInstruction instruction) {

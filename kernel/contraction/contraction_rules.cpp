@@ -57,8 +57,8 @@ std::string warp_tile(const Problem&, const Schedule& s, const DeviceSpec&) {
   return fmt::format("{} in warps of {}×{}", instruction.name, s.warp_rows, s.warp_columns);
 }
 
-/// How an operand's tile lies for wgmma: lines along the depth of 32, 64 or 128 bytes, or panels of 64 elements of 16
-/// bits along the free dimension; matrices begin at multiples of what the swizzle covers.
+/// How an operand's tile lies for wgmma and tcgen05: lines along the depth of 32, 64 or 128 bytes, or panels of 64
+/// elements of 16 bits along the free dimension; matrices begin at multiples of what the swizzle covers.
 std::string warpgroup_tile(const ContractionOperand& operand, int free, int step, int depth) {
   const int size = graph::byte_size(operand.dtype);
   if (contiguity(operand) == Contiguity::free) {
@@ -81,6 +81,31 @@ std::string warpgroups(const Problem& p, const Schedule& s, const DeviceSpec&) {
   return left.empty() ? warpgroup_tile(p.right, s.block_columns, s.warp_columns, s.block_depth) : left;
 }
 
+/// What tcgen05 multiplies: 128 rows by up to 256 columns, whose sums have a column of tensor memory each. The fourth
+/// of warps that follow one another have a fourth of its lanes.
+std::string tensor_memory(const Problem& p, const Schedule& s, const DeviceSpec& d) {
+  if (!in_tensor_memory(s.instruction)) return {};
+  if (!s.tensor_copies) return "operands that the copy engine does not bring";
+  if (s.block_rows % (warpgroup_warps * s.warp_rows) != 0)
+    return fmt::format("{} rows by warps of {}", s.block_rows, s.warp_rows);
+  if (s.block_columns > 256) return fmt::format("{} columns", s.block_columns);
+  if (taken_columns(s) != s.warp_columns && !p.row_reductions.empty())
+    return fmt::format("rows of {} columns in registers", s.warp_columns);
+  if (s.stages < 2) return "a stage that is multiplied, and none on its way";
+  if (s.fragment_stages != 1 || !s.swizzle) return "operands are read from shared memory, swizzled";
+  const ContractionShape shape = shape_of(p, s);
+  // Whoever finds no columns waits until another block ends; of a cluster, which may wait for a block that waits
+  // itself, all that may stand on an SM have room.
+  const std::int64_t together = std::min<std::int64_t>(
+      d.threads_per_sm / shape.threads, d.shared_per_sm / (shape.shared_bytes + d.shared_reserved_per_block));
+  const std::int64_t room =
+      s.cluster * s.row_blocks == 1 ? s.blocks_per_sm : std::max<std::int64_t>(s.blocks_per_sm, together);
+  if (room * shape.tensor_columns > tensor_memory_columns)
+    return fmt::format("{} blocks of {} columns of tensor memory on an SM", room, shape.tensor_columns);
+  std::string left = warpgroup_tile(p.left, s.block_rows, tensor_memory_lanes, s.block_depth);
+  return left.empty() ? warpgroup_tile(p.right, s.block_columns, s.block_columns, s.block_depth) : left;
+}
+
 /// What is in the way of copies that are the same whichever of the operands a tile is of; empty: nothing.
 std::string unlike_boxes(const Result<std::vector<TensorBox>>& boxes) {
   if (!boxes) return boxes.error().message;
@@ -90,7 +115,7 @@ std::string unlike_boxes(const Result<std::vector<TensorBox>>& boxes) {
 
 std::string tensor_copies(const Problem& p, const Schedule& s, const DeviceSpec& d) {
   if (!s.tensor_copies) return s.cluster == 1 && s.resident == 0 ? "" : "clusters and blocks that stay without them";
-  if (!is_warpgroup(s.instruction)) return fmt::format("{} does not read what they bring", to_string(s.instruction));
+  if (!reads_tiles(s.instruction)) return fmt::format("{} does not read what they bring", to_string(s.instruction));
   if (s.split != 1 || p.contracted == 0) return fmt::format("a depth of {} split {} times", p.contracted, s.split);
   const std::int64_t rows = divided_up(p.rows, s.block_rows);
   if (s.cluster < 1 || s.cluster > std::min<std::int64_t>(d.max_cluster_blocks, std::max<std::int64_t>(1, rows)))
@@ -249,7 +274,7 @@ std::string extents(const Problem& p, const Schedule& s, const DeviceSpec&) {
 }
 
 /// In this order: what is divided by is seen to be whole first.
-constexpr std::array<ContractionRule, 22> rules = {{
+constexpr std::array<ContractionRule, 23> rules = {{
     {"powers", "places in shared memory are found by shifts and exclusive-or", powers},
     {"warp-tile", "warps divide a block's tile, instructions a warp's", warp_tile},
     {"thread-tile", "32 lanes of cuda_core share a warp's tile evenly", thread_tile},
@@ -261,6 +286,7 @@ constexpr std::array<ContractionRule, 22> rules = {{
     {"fragment-stages", "registers cannot be indexed: the stage of a step must not depend on the tile",
      fragment_stages},
     {"warpgroups", "wgmma reads tiles in its own layouts, while others are read and copied", warpgroups},
+    {"tensor-memory", "tcgen05 reads tiles likewise, and has 512 columns of an SM for its sums", tensor_memory},
     {"tensor-copies", "the copy engine knows dimensions, and boxes of them", tensor_copies},
     {"computed", "what computes an operand's elements are threads", computed},
     {"scales", "what has a scale of its own is summed up by itself", scales},
@@ -275,13 +301,14 @@ constexpr std::array<ContractionRule, 22> rules = {{
     {"extents", "rows, columns and blocks are counted in 32 bits", extents},
 }};
 
-/// The last of the table's that so many warps run together, for these types on this device.
-std::optional<ContractionInstruction> instruction_of(int warps, const Problem& problem, const DeviceSpec& device) {
+/// The last of the table's for these types on this device, among such as `is_such`.
+std::optional<ContractionInstruction> instruction_of(bool (*is_such)(ContractionInstruction), const Problem& problem,
+                                                     const DeviceSpec& device) {
   const int capability = 10 * device.compute_major + device.compute_minor;
   const ProductTypes types = types_of(problem);
   std::optional<ContractionInstruction> found;
   for (const InstructionInfo& row : instruction_table()) {
-    if (row.warps != warps || capability < row.since || capability > row.until) continue;
+    if (!is_such(row.instruction) || capability < row.since || capability > row.until) continue;
     if (row.instruction == ContractionInstruction::mma_m16n8k4_f64 && !device.has_fast_f64_tensor_cores()) continue;
     if (row.takes(types)) found = row.instruction;
   }
@@ -345,11 +372,16 @@ Status check_legality(const Problem& problem, const Schedule& schedule, const De
 }
 
 ContractionInstruction instruction_for(const Problem& problem, const DeviceSpec& device) {
-  return instruction_of(1, problem, device).value_or(ContractionInstruction::cuda_core);
+  const auto by_itself = [](ContractionInstruction each) { return !reads_tiles(each); };
+  return instruction_of(by_itself, problem, device).value_or(ContractionInstruction::cuda_core);
 }
 
 std::optional<ContractionInstruction> warpgroup_instruction_for(const Problem& problem, const DeviceSpec& device) {
-  return instruction_of(warpgroup_warps, problem, device);
+  return instruction_of(is_warpgroup, problem, device);
+}
+
+std::optional<ContractionInstruction> tensor_memory_instruction_for(const Problem& problem, const DeviceSpec& device) {
+  return instruction_of(in_tensor_memory, problem, device);
 }
 
 void fit_accesses(const Problem& problem, Schedule& s) {

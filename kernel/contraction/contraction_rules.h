@@ -30,6 +30,9 @@ ContractionInstruction instruction_for(const ContractionProblem& problem, const 
 /// That of four warps together, where the device has one for these types.
 std::optional<ContractionInstruction> warpgroup_instruction_for(const ContractionProblem& problem,
                                                                 const DeviceSpec& device);
+/// That whose sums are in tensor memory (tcgen05), where the device has one for these types.
+std::optional<ContractionInstruction> tensor_memory_instruction_for(const ContractionProblem& problem,
+                                                                    const DeviceSpec& device);
 /// Gives a schedule the widest copies and stores that its tiles and the problem's layouts allow.
 void fit_accesses(const ContractionProblem& problem, ContractionSchedule& schedule);
 

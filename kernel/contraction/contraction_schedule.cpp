@@ -32,7 +32,7 @@ using enum ContractionInstruction;
 constexpr int any = 1 << 20;
 // No wgmma of f8: its sums keep some 14 bits on Hopper (DeepSeek-V3 §3.5.2), so that they would have to be added to
 // others every 128 of depth; mma.sync of f8 sums in f32.
-constexpr std::array<InstructionInfo, 11> table = {{
+constexpr std::array<InstructionInfo, 15> table = {{
     {cuda_core, "cuda_core", 1, 1, 1, 70, any, 1, any_types},
     {mma_m16n8k16, "mma_m16n8k16", 16, 8, 16, 80, any, 1, halves},
     {mma_m16n8k32, "mma_m16n8k32", 16, 8, 32, 80, any, 1, bytes},
@@ -44,6 +44,11 @@ constexpr std::array<InstructionInfo, 11> table = {{
     {mma_m16n8k16_bf16x3, "mma_m16n8k16_bf16x3", 16, 8, 16, 80, any, 1, singles<F32Arithmetic::bf16x3>},
     {wgmma_m64k8_tf32, "wgmma_m64k8_tf32", 16, 8, 8, 90, 90, warpgroup_warps, singles<F32Arithmetic::tf32>},
     {mma_m16n8k4_f64, "mma_m16n8k4_f64", 16, 8, 4, 80, any, 1, doubles},
+    {tcgen05_m128k16, "tcgen05_m128k16", 32, 8, 16, 100, 103, warpgroup_warps, halves, true},
+    {tcgen05_m128k32, "tcgen05_m128k32", 32, 8, 32, 100, 100, warpgroup_warps, bytes, true},
+    {tcgen05_m128k32_f8, "tcgen05_m128k32_f8", 32, 8, 32, 100, 103, warpgroup_warps, small_floats, true},
+    {tcgen05_m128k8_tf32, "tcgen05_m128k8_tf32", 32, 8, 8, 100, 103, warpgroup_warps, singles<F32Arithmetic::tf32>,
+     true},
 }};
 
 }  // namespace

@@ -19,6 +19,11 @@
 //
 //     wgmma_m64k16 block 128×256×64 warp 16×256 stages 4×1 split 1 group 8 copy 16/16 store 8 tensor cluster 2 of 132
 //
+// and on a B200
+//
+//     tcgen05_m128k16 block 128×256×64 warp 32×128 stages 4×1 split 1 group 8 copy 16/16 store 8 tensor cluster 2 of
+//     148
+//
 // A block computes block_rows × block_columns of the result, a part `block_depth` of the contracted dimension at a
 // time; warps share it, each a warp_rows × warp_columns tile. Both levels are pipelined (kernel/pipeline; ALCOP,
 // arXiv 2210.16691 §3): `stages` tiles of operands are in shared memory, `fragment_stages` steps of them in registers.
@@ -38,6 +43,10 @@ enum class ContractionInstruction : std::uint8_t {
   mma_m16n8k16_bf16x3,  ///< three of mma_m16n8k16: of operands of f32 rounded to bf16, and likewise
   wgmma_m64k8_tf32,
   mma_m16n8k4_f64,  ///< before sm_90 two of m8n8k4, one below the other
+  tcgen05_m128k16,  ///< one thread for a block's rows; operands in shared memory, sums in tensor memory
+  tcgen05_m128k32,
+  tcgen05_m128k32_f8,
+  tcgen05_m128k8_tf32,
 };
 
 /// What an instruction is chosen by.
@@ -54,15 +63,22 @@ struct InstructionInfo {
   std::string_view name;
   int rows, columns, depth;
   int since, until;  ///< 80: sm_80
-  int warps;         ///< that multiply together: 1, or 4 (wgmma)
+  int warps;         ///< that multiply together: 1, or 4 (wgmma), or that share the lanes of tensor memory (tcgen05)
   bool (*takes)(const ProductTypes& types);
+  bool in_tensor_memory = false;  ///< whether sums are there (tcgen05)
 };
 std::span<const InstructionInfo> instruction_table();
 const InstructionInfo& info(ContractionInstruction instruction);
 inline std::string_view to_string(ContractionInstruction instruction) { return info(instruction).name; }
+/// Whether it reads tiles from shared memory by itself, in layouts of its own (wgmma, tcgen05).
+inline bool reads_tiles(ContractionInstruction instruction) { return info(instruction).warps > 1; }
+/// Whether its sums are in tensor memory (tcgen05).
+inline bool in_tensor_memory(ContractionInstruction instruction) { return info(instruction).in_tensor_memory; }
 /// Whether four warps multiply together, asynchronously (wgmma).
-inline bool is_warpgroup(ContractionInstruction instruction) { return info(instruction).warps > 1; }
-/// Rows of a block that such four warps share: 64 for every 16 of a warp.
+inline bool is_warpgroup(ContractionInstruction instruction) {
+  return reads_tiles(instruction) && !in_tensor_memory(instruction);
+}
+/// Rows of a block that such four warps share: 64 for every 16 of a warp, of tensor memory 128 for every 32.
 inline constexpr int warpgroup_warps = 4;
 
 struct ContractionSchedule {
@@ -82,8 +98,8 @@ struct ContractionSchedule {
   int row_blocks =
       1;  ///< blocks beside one another, a cluster, which have all columns of their rows (row_reductions.h)
 
-  /// wgmma: tiles come by the tensor copy engine (cp.async.bulk.tensor, "TMA"), which a warp of its own asks while the
-  /// others multiply, and blocks stay for one tile after another.
+  /// wgmma, and always tcgen05: tiles come by the tensor copy engine (cp.async.bulk.tensor, "TMA"), which a warp of its
+  /// own asks while the others multiply, and blocks stay for one tile after another.
   bool tensor_copies = false;
   int cluster = 1;   ///< of those, blocks below one another: what they share of the right operand is read once for all
   int resident = 0;  ///< blocks of the grid, which walk all tiles; 0: one for each

@@ -1,6 +1,7 @@
 #include "kernel/contraction/contraction_shape.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "kernel/contraction/computed_operand.h"
 #include "kernel/contraction/row_reductions.h"
@@ -24,6 +25,21 @@ int core_depth(const ContractionProblem& problem) {
   return std::min(4, 16 / size);
 }
 
+constexpr int most_sum_turns = 2;
+
+/// Of the block's sums in tensor memory.
+void place_sums(const ContractionSchedule& s, ContractionShape& shape) {
+  if (!in_tensor_memory(s.instruction)) return;
+  shape.sum_columns = s.block_rows / tensor_memory_lanes * s.block_columns;
+  const auto all = [&](int turns) {
+    return static_cast<int>(
+        std::bit_ceil(static_cast<unsigned>(std::max(least_tensor_columns, turns * shape.sum_columns))));
+  };
+  const bool two = all(most_sum_turns) * s.blocks_per_sm <= tensor_memory_columns && shape.grid < shape.blocks;
+  shape.sum_turns = two ? most_sum_turns : 1;
+  shape.tensor_columns = all(shape.sum_turns);
+}
+
 }  // namespace
 
 std::int64_t tensor_maps(const ContractionProblem& problem) {
@@ -31,7 +47,8 @@ std::int64_t tensor_maps(const ContractionProblem& problem) {
 }
 
 std::int64_t tensor_copy_bytes(const ContractionProblem& problem, const ContractionSchedule& schedule) {
-  return tensor_maps(problem) * tensor_map_bytes + divided_up(2 * 8 * schedule.stages, 128) * 128;
+  const int sums = in_tensor_memory(schedule.instruction) ? 2 * 8 * most_sum_turns + 8 : 0;
+  return tensor_maps(problem) * tensor_map_bytes + divided_up(2 * 8 * schedule.stages + sums, 128) * 128;
 }
 
 std::vector<std::int64_t> first_tiles(const ContractionProblem& problem, const ContractionSchedule& schedule) {
@@ -64,7 +81,7 @@ ContractionShape shape_of(const ContractionProblem& problem, const ContractionSc
   ContractionShape shape;
   const InstructionInfo& instruction = info(s.instruction);
   shape.warps = s.block_rows / s.warp_rows * (s.block_columns / s.warp_columns);
-  shape.threads = 32 * (shape.warps + (s.tensor_copies ? 1 : 0));
+  shape.threads = 32 * (shape.warps + (s.tensor_copies ? 1 : 0) + (in_tensor_memory(s.instruction) ? 1 : 0));
   shape.row_tiles = divided_up(divided_up(problem.rows, s.block_rows), s.cluster) * s.cluster;
   for (const ContractionProblem& part : parts_of(problem))
     shape.column_tiles += divided_up(part.columns, s.block_columns);
@@ -76,6 +93,7 @@ ContractionShape shape_of(const ContractionProblem& problem, const ContractionSc
     shape.blocks = s.streamed + shape.streamed.whole;
   }
   shape.grid = s.resident > 0 ? std::min<std::int64_t>(s.resident, shape.blocks) : shape.blocks;
+  place_sums(s, shape);
   shape.fragment_depth = s.instruction == cuda_core ? core_depth(problem) : instruction.depth;
   shape.depth_steps = s.block_depth / shape.fragment_depth;
   const std::int64_t left_size = graph::byte_size(problem.left.dtype);
@@ -96,11 +114,11 @@ ContractionShape shape_of(const ContractionProblem& problem, const ContractionSc
     shape.scratch_bytes = places * s.block_rows * s.block_columns * accumulator;
     shape.arrivals = s.split > 1 ? shape.tiles : shape.streamed.tiles;
   }
-  shape.accumulators = s.warp_rows * s.warp_columns / 32 * (accumulator / 4);
+  shape.accumulators = s.warp_rows * taken_columns(s) / 32 * (accumulator / 4);
   const int lane_depth = shape.fragment_depth * s.fragment_stages;
   if (s.instruction == cuda_core) {
     shape.fragments = (s.thread_rows + s.thread_columns) * lane_depth * (accumulator / 4);
-  } else if (!is_warpgroup(s.instruction)) {
+  } else if (!reads_tiles(s.instruction)) {
     shape.fragments = (s.warp_rows * left_size + s.warp_columns * right_size) * lane_depth / 128;
     // Beside what was loaded, rounded values and what they lost. Of bf16 two of either share a register, but ptxas
     // loads as much ahead of splitting it: of 32 × 64 results a thread has 202 to 211 registers in one stage for

@@ -11,13 +11,15 @@ namespace stitch::kernel {
 /// Static shared memory of device/grid.cuh's arrives_last, and alignment.
 inline constexpr std::int64_t arrival_shared = 32;
 inline constexpr std::int64_t tensor_map_bytes = 128;
+/// Columns of an SM's tensor memory, of which a block has a power of two; and its lanes (PTX ISA, "Tensor Memory").
+inline constexpr int tensor_memory_columns = 512, least_tensor_columns = 32, tensor_memory_lanes = 128;
 
 constexpr std::int64_t divided_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 /// What follows from problem and schedule.
 struct ContractionShape {
-  int warps = 1;                                 ///< that multiply
-  int threads = 32;                              ///< theirs, and those of the warp that asks for tensor copies
+  int warps = 1;     ///< that multiply; of tcgen05 that take what is multiplied
+  int threads = 32;  ///< theirs, and those of the warps that ask for tensor copies, and for products (tcgen05)
   std::int64_t row_tiles = 0, column_tiles = 0;  ///< of one batch; whole clusters of rows, columns of all members
   std::int64_t depth_tiles = 0;                  ///< of one block: all of them ÷ split, rounded up
   std::int64_t tiles = 0;                        ///< over all batches
@@ -34,15 +36,18 @@ struct ContractionShape {
   std::int64_t scratch_bytes = 0;                ///< partial sums of split > 1, or of shared turns
   std::int64_t arrivals = 0;                     ///< tiles that come in parts, or may: each has a counter
   int accumulators = 0;                          ///< 4-byte registers of a thread's results
-  int fragments = 0;                             ///< 4-byte registers of its operands, all fragment stages
-  int row_factors = 0, column_factors = 0;       ///< of a part's scales, that a thread has (scaled_contraction.h)
-  int held = 0;                                  ///< of a tile that is computed, on its way to shared memory
-  int registers = 0;                             ///< estimate of all that a thread has
+  int sum_turns = 0;       ///< tiles of sums in tensor memory: of two one is multiplied while the other one leaves
+  int sum_columns = 0;     ///< of tensor memory, of one tile
+  int tensor_columns = 0;  ///< and all that a block asks for, a power of two
+  int fragments = 0;       ///< 4-byte registers of its operands, all fragment stages
+  int row_factors = 0, column_factors = 0;  ///< of a part's scales, that a thread has (scaled_contraction.h)
+  int held = 0;                             ///< of a tile that is computed, on its way to shared memory
+  int registers = 0;                        ///< estimate of all that a thread has
 };
 /// Tensor maps that tensor copies take: one of each operand.
 std::int64_t tensor_maps(const ContractionProblem& problem);
 /// What tensor copies have in shared memory behind their stages: a tensor map of each operand, and two barriers a
-/// stage.
+/// stage; in tensor memory two for each tile of sums besides, and where those are.
 std::int64_t tensor_copy_bytes(const ContractionProblem& problem, const ContractionSchedule& schedule);
 /// The first column of tiles of each of parts_of(problem), which has those up to the next one's: a tile is of one.
 std::vector<std::int64_t> first_tiles(const ContractionProblem& problem, const ContractionSchedule& schedule);

@@ -18,6 +18,9 @@ struct ContractionStrips {
 };
 ContractionStrips strips_of(const ContractionProblem& problem, const ContractionSchedule& schedule);
 
+/// Columns of its tile that a warp has in registers at once: all, of tensor memory at most 128, a part after the other.
+int taken_columns(const ContractionSchedule& schedule);
+
 /// Elements of one store of a part's results: as many as its layout and the strips allow; and no more than the schedule
 /// says.
 int widest_store(const ContractionProblem& part, const ContractionSchedule& schedule);

@@ -33,7 +33,7 @@ std::vector<ItemId> choose_hoisted(const GroupStructure& structure, const GroupP
                                    const Schedule& schedule) {
   if (schedule.rows > 0) return choose_lasting(structure, group, schedule.threads);
   std::vector<ItemId> hoisted;
-  if (group.outer_loops.empty() || !group.inner_loops.empty()) return hoisted;
+  if (!group.mapping.hoists || group.outer_loops.empty() || !group.inner_loops.empty()) return hoisted;
   constexpr std::int64_t most_elements = 64;
   std::int64_t budget = 48;  // registers
   const ScalarProgram& program = *structure.program;

@@ -75,6 +75,9 @@ struct GroupMapping {
   /// Of stages in shared memory: each warp has its part of a row brought by bulk copies, which one of its lanes asks
   /// for and whose bytes an mbarrier counts; else every thread copies what it will read itself.
   bool bulk_stages = false;
+  /// What is the same in all turns of the loops around the sweeps is loaded once, as far as registers reach
+  /// (kernel/program/hoisting.h); else a thread keeps nothing but its sums from turn to turn, to have these registers.
+  bool hoists = true;
 
   bool operator==(const GroupMapping&) const = default;
 };

@@ -56,6 +56,7 @@ Hash128 schedule_hash(const Schedule& schedule) {
       }
       if (mapping.shared_stages) hasher.text("shared stages");
       if (mapping.bulk_stages) hasher.text("bulk stages");
+      if (!mapping.hoists) hasher.text("unhoisted");
       add_count(hasher, mapping.axes.size());
       for (const AxisMapping& axis : mapping.axes) {
         for (std::size_t level = 0; level < level_count; ++level) {

@@ -92,7 +92,7 @@ ContractionSchedule varied(const ContractionProblem& problem, const DeviceSpec& 
   const ContractionSchedule before = schedule;
   constexpr std::array<int, 5> groups = {1, 2, 4, 8, 16};
   if (problem.row_reductions.empty()) schedule.group = groups[random.below(groups.size())];
-  if (!is_warpgroup(schedule.instruction)) schedule.swizzle = random.below(6) != 0;
+  if (!reads_tiles(schedule.instruction)) schedule.swizzle = random.below(6) != 0;
   return kernel::check_legality(problem, schedule, device) ? schedule : before;
 }
 

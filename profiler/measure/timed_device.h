@@ -43,6 +43,8 @@ class TimedSession : public Session {
   /// Runs the task until its stopping rule is content. Buffers keep what the last sample left in them. Errors: those of
   /// launch; unsupported (the device tells no time); unavailable (every sample was taken while the device throttled).
   virtual Result<Measurement> measure(const MeasureTask& task) = 0;
+  /// Whether the process that it lived in is gone, and with it all that it had: another session has another one.
+  [[nodiscard]] virtual bool is_gone() const { return false; }
 };
 
 class TimedDevice : public Device {

@@ -40,6 +40,10 @@ class RunnerSession final : public TimedSession {
   Result<LaunchResult> launch(KernelHandle kernel, const LaunchShape& shape, std::span<const LaunchValue> arguments,
                               std::span<const std::uint64_t> blocks) override;
   Result<Measurement> measure(const MeasureTask& task) override;
+  [[nodiscard]] bool is_gone() const override {
+    const std::lock_guard lock(shared_->mutex);
+    return !alive();
+  }
   [[nodiscard]] bool samples_blocks() const override { return opened_.samples_blocks; }
   [[nodiscard]] std::vector<WrittenRange> written(BufferHandle buffer) const override {
     const auto found = written_.find(buffer.id);
@@ -94,8 +98,10 @@ Result<Wanted> RunnerSession::run(decltype(Request::body) request, const Launche
   STITCH_TRY(shared_->quarantine.check(key, shared_->device));
   const bool was_alive = alive();
   auto result = exchange<Wanted>(std::move(request), seconds);
-  // A runner that answers nonsense is a bug of ours; one that hangs, dies or loses its device does so by the kernel.
-  if (result || !was_alive || alive() || result.error().kind == ErrorKind::corrupt) return result;
+  // A runner that answers nonsense is a bug of ours, and one that left never began; one that hangs, dies or loses its
+  // device does so by the kernel.
+  if (result || !was_alive || alive() || shared_->process.left() || result.error().kind == ErrorKind::corrupt)
+    return result;
   const std::string kernel = describe(launches);
   const Status noted = shared_->quarantine.add({key, shared_->device, kernel, result.error().message, "", 0});
   Error error = result.error().within(kernel);
@@ -225,13 +231,19 @@ RunnerDevice::~RunnerDevice() = default;
 
 Result<std::unique_ptr<TimedSession>> RunnerDevice::timed_session() {
   const std::lock_guard lock(shared_->mutex);
-  STITCH_ASSIGN(const WelcomeReply welcome, shared_->process.start());
-  if (welcome.identity.key != identity_.key) {
-    return make_error(ErrorKind::unavailable, "the runner that was started anew has {} ({}) instead of {}",
-                      welcome.identity.name, welcome.identity.key, identity_.key);
-  }
-  STITCH_ASSIGN(Body body, shared_->process.call(OpenRequest{}, 0, shared_->process.options().call_seconds));
-  const auto* opened = std::get_if<OpenedReply>(&body);
+  const auto open = [&]() -> Result<Body> {
+    STITCH_ASSIGN(const WelcomeReply welcome, shared_->process.start());
+    if (welcome.identity.key != identity_.key) {
+      return make_error(ErrorKind::unavailable, "the runner that was started anew has {} ({}) instead of {}",
+                        welcome.identity.name, welcome.identity.key, identity_.key);
+    }
+    return shared_->process.call(OpenRequest{}, 0, shared_->process.options().call_seconds);
+  };
+  Result<Body> body = open();
+  // One that was asked to end between the two.
+  if (!body && !shared_->process.running() && shared_->process.left()) body = open();
+  if (!body) return body.error();
+  const auto* opened = std::get_if<OpenedReply>(&*body);
   if (opened == nullptr) return make_error(ErrorKind::internal, "the runner opened no session");
   return std::unique_ptr<TimedSession>(
       std::make_unique<RunnerSession>(shared_, *opened, shared_->process.generation()));

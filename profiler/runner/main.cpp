@@ -1,4 +1,5 @@
 // stitch-runner: owns a device, and serves it to a parent over standard input and output (docs/measurement.md).
+#include <sys/signalfd.h>
 #include <tbb/global_control.h>
 #include <unistd.h>
 
@@ -81,7 +82,19 @@ void give_up_the_rest(const RunnerMainOptions& options) {
   }
 }
 
+/// A descriptor that has something to read once this process is asked to end (SIGTERM). The signal itself is held back
+/// from this thread and all that it starts: it would end them in the middle of a kernel, for which that one would be
+/// blamed.
+int asked_to_end() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  return ::signalfd(-1, &set, SFD_CLOEXEC);
+}
+
 int run(const RunnerMainOptions& options) {
+  const int leave = asked_to_end();
   // Replies have a descriptor of their own: what libraries print must not end up between them.
   const int output = ::dup(STDOUT_FILENO);
   ::dup2(STDERR_FILENO, STDOUT_FILENO);
@@ -91,7 +104,7 @@ int run(const RunnerMainOptions& options) {
   {
     const auto device = open_device(options);
     give_up_the_rest(options);
-    end = stitch::profiler::serve(device, STDIN_FILENO, output);
+    end = stitch::profiler::serve(device, STDIN_FILENO, output, leave);
   }
   // Nothing is left to be done, and libraries' handlers at exit have been seen to wait for a lost device.
   stitch::end_process(static_cast<int>(end));
@@ -105,7 +118,8 @@ int main(int argc, char** argv) {
   RunnerMainOptions options;
   CLI::App app(
       "stitch-runner: owns a GPU and serves it to its parent over standard input and output.\n"
-      "Exit codes: 0 done, 2 wrong usage, 3 the device was lost to a fault, 4 the parent sent no message or is gone,\n"
+      "Exit codes: 0 done, or asked to end (SIGTERM: what is being served is finished first), 2 wrong usage, 3 the "
+      "device was lost to a fault, 4 the parent sent no message or is gone,\n"
       "5 no such device (the reason is on standard error, or in the reply).");
   app.set_version_flag("--version", std::string(stitch::tool_version));
   app.add_option("--device", options.device, "gpu:N, or emulated")

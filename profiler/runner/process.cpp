@@ -120,7 +120,9 @@ Error RunnerProcess::gone(ErrorKind kind, const std::string& what) {
     last_end_ += fmt::format("; its last words: {}", words);
   }
   process_.reset();
-  return {kind, last_end_};
+  // One that faults has other exit codes (ServeEnd).
+  left_ = kind == ErrorKind::runtime && !killed && ended->success();
+  return {left_ ? ErrorKind::unavailable : kind, last_end_};
 }
 
 }  // namespace stitch::profiler

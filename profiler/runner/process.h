@@ -40,12 +40,15 @@ class RunnerProcess {
 
   /// Sends a request to the running runner and waits for its reply. Errors are the runner's own, or, of a runner that
   /// is gone then: timeout (killed for want of an answer), runtime (it ended; how, and its last words), corrupt (its
-  /// answer is none), unavailable (none was running).
+  /// answer is none), unavailable (none was running, or it left as somebody had asked it to, and did not look at the
+  /// request).
   Result<decltype(Reply::body)> call(decltype(Request::body) body, int session, double seconds);
 
   [[nodiscard]] bool running() const { return process_ != nullptr; }
   /// Counts runners; what was made with an earlier one is lost.
   [[nodiscard]] int generation() const { return generation_; }
+  /// Whether the last runner is gone because it was asked to end: by nothing that it ran.
+  [[nodiscard]] bool left() const { return left_; }
   /// Why the last runner is gone.
   [[nodiscard]] const std::string& last_end() const { return last_end_; }
   /// Process id of the running one; 0 for none.
@@ -64,6 +67,7 @@ class RunnerProcess {
   std::string last_end_ = "none was started";
   std::int64_t next_id_ = 1;
   int generation_ = 0;
+  bool left_ = false;
 };
 
 }  // namespace stitch::profiler

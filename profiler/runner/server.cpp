@@ -1,6 +1,10 @@
 #include "profiler/runner/server.h"
 
+#include <poll.h>
+
+#include <cerrno>
 #include <cstring>
+#include <iterator>
 
 #include "base/version.h"
 
@@ -21,6 +25,14 @@ bool send(int output, const Reply& reply) {
   auto frame = make_frame(encode(reply));
   if (!frame) frame = make_frame(encode(Reply{reply.id, reply.lost, frame.error()}));
   return write_frame(output, *frame);
+}
+
+/// Waits for a request, or until somebody wants this process to leave, who goes first. Whether it is a request.
+bool is_requested(int input, int leave) {
+  pollfd both[] = {{input, POLLIN, 0}, {leave, POLLIN, 0}};
+  while (::poll(both, std::size(both), -1) < 0 && errno == EINTR) {
+  }
+  return (both[1].revents & POLLIN) == 0;
 }
 
 }  // namespace
@@ -127,10 +139,11 @@ Result<RunnerServer::Body> RunnerServer::answer(const ShutdownRequest&, int) {
   return Body(DoneReply{});
 }
 
-ServeEnd serve(const Result<std::unique_ptr<TimedDevice>>& device, int input, int output) {
+ServeEnd serve(const Result<std::unique_ptr<TimedDevice>>& device, int input, int output, int leave) {
   std::optional<RunnerServer> server;
   if (device) server.emplace(**device);
   while (true) {
+    if (!is_requested(input, leave)) return ServeEnd::finished;
     auto body = read_frame(input);
     if (body && !*body) return ServeEnd::finished;
     const auto request = body ? decode_request(**body) : Result<Request>(body.error());

@@ -11,7 +11,7 @@ namespace stitch::profiler {
 
 /// How serving ended; the values are stitch-runner's exit codes.
 enum class ServeEnd : int {
-  finished = 0,   ///< shutdown was asked for, or no more requests came
+  finished = 0,   ///< shutdown was asked for, by the parent or by `leave`, or no more requests came
   lost = 3,       ///< a fault made the device useless; the last reply said so
   broken = 4,     ///< the parent sent what is no message, or closed its end in the middle of one
   no_device = 5,  ///< there is no such device; the reply to hello said why
@@ -52,7 +52,9 @@ class RunnerServer {
 };
 
 /// Serves requests that come from descriptor `input`, replies to `output`, until there is a reason to end. A device
-/// that could not be had answers every request with its error.
-ServeEnd serve(const Result<std::unique_ptr<TimedDevice>>& device, int input, int output);
+/// that could not be had answers every request with its error. Once there is something to read from `leave` (-1: none)
+/// it ends: the request that is being served is answered, later ones are not, and all sessions give back what they
+/// hold.
+ServeEnd serve(const Result<std::unique_ptr<TimedDevice>>& device, int input, int output, int leave = -1);
 
 }  // namespace stitch::profiler

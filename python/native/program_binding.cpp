@@ -6,13 +6,16 @@
 #include <nanobind/stl/vector.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "api/package_document.h"
 #include "api/program_in_place.h"
 #include "api/program_lock.h"
+#include "base/device_class.h"
 #include "client/open_program.h"
 #include "python/native/arrays.h"
 #include "python/native/device_kind.h"
@@ -108,6 +111,39 @@ nb::dict program_info(const OpenProgram& program) {
   return info;
 }
 
+/// A package, or a program as one of its own class alone.
+Result<api::Package> package_of(std::string_view document) {
+  if (api::looks_like_package(document)) return api::decode_package(document);
+  STITCH_ASSIGN(api::Program program, api::decode_program(document, graph::Encoding::cbor));
+  return api::Package{program.model, program.source, {std::move(program)}};
+}
+
+/// The class of that name; without one that of the GPU which CUDA numbers so.
+Result<DeviceClass> class_of(const std::string& name, int ordinal) {
+  if (!name.empty()) return find_device_class(name);
+  STITCH_ASSIGN(const client::OpenExecutor gpu, client::open_executor(client::DeviceKind::cuda, ordinal));
+  const std::optional<DeviceTraits> traits = gpu.executor->traits();
+  if (!traits) return make_error(ErrorKind::unavailable, "the driver does not say what GPU {} is", ordinal);
+  return classify(*traits);
+}
+
+/// The class, how the document goes with it, why, and for which class the program is that would run ("": none).
+nb::tuple compatibility_of(nb::bytes document, const std::string& name, int ordinal) {
+  const std::string_view bytes(document.c_str(), document.size());
+  std::string device, target;
+  api::Compatibility found;
+  {
+    nb::gil_scoped_release released;
+    const api::Package package = value_of(package_of(bytes));
+    const DeviceSpec spec = value_of(class_of(name, ordinal), a_device).spec;
+    found = api::compatibility(package, spec);
+    device = spec.name;
+    if (found.program >= 0) target = package.programs[static_cast<std::size_t>(found.program)].target.device;
+  }
+  const std::string fitness(api::to_string(found.fitness));
+  return nb::make_tuple(device, fitness, found.reason, target);
+}
+
 }  // namespace
 
 void bind_program(nb::module_& module) {
@@ -124,6 +160,15 @@ void bind_program(nb::module_& module) {
            "Runs on arrays of the host (DLPack), dense and row-major, and waits")
       .def("launch", &launch_program, nb::arg("inputs"), nb::arg("outputs"), nb::arg("stream") = 0,
            "Enqueues on a CUstream with addresses or arrays of the GPU and does not wait");
+  module.def(
+      "programs_locked",
+      [](const std::string& lock) {
+        nb::gil_scoped_release released;
+        return value_of(api::parse_lock(lock)).size();
+      },
+      nb::arg("lock"), "How many programs a lock's text names");
+  module.def("compatibility", &compatibility_of, nb::arg("document"), nb::arg("device") = "", nb::arg("ordinal") = 0,
+             "How a program's or package's document goes with a class of GPUs, or with the GPU of that number");
 }
 
 }  // namespace stitch::python

@@ -13,7 +13,7 @@
 from ._activity import freeze
 from ._native import version as __version__
 from ._plan import Fragment, Plan, fragment, plan, tune, why
-from ._program import Port, Program, program
+from ._program import Compatibility, Port, Program, compatibility, program
 from ._report import report, reset
 from ._server import connect
 from .errors import (
@@ -35,6 +35,7 @@ from .errors import (
 
 __all__ = [
     "__version__",
+    "Compatibility",
     "CompatibilityError",
     "ConstraintError",
     "CorruptError",
@@ -53,6 +54,7 @@ __all__ = [
     "Timeout",
     "Unavailable",
     "Unsupported",
+    "compatibility",
     "connect",
     "fragment",
     "freeze",

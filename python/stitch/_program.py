@@ -181,6 +181,38 @@ def program(
     return program
 
 
+@dataclasses.dataclass(frozen=True)
+class Compatibility:
+    """How a program or package goes with a GPU, as `compatibility` finds it."""
+
+    device: str
+    """The GPU's class ("h100")."""
+    fitness: typing.Literal["optimal", "runs", "refused"]
+    """"optimal": plans for this very class are inside; "runs": those of another class run on it; "refused": none does."""
+    reason: str
+    """Why, for people."""
+    target: str | None
+    """The class whose program would run; None where it is refused."""
+
+
+def compatibility(
+    source: Program | bytes | str | os.PathLike[str], device: str | None = None, *, ordinal: int = 0
+) -> Compatibility:
+    """How a program, or a package of several (`stitch package`), goes with a GPU, before anything is loaded.
+
+    `source`: a program, its file or bytes, or a package's. `device`: a class of GPUs ("h100", "l4", …, as `stitch
+    --target` has them), which need not be here; without it the GPU that CUDA numbers `ordinal` here. Architectures,
+    threads, shared memory, clusters and what a grid barrier needs resident are looked at (docs/cli.md#package). Errors:
+    InvalidArgument (no such class or file; the source is a model), Unavailable (no such GPU here), and those of a
+    document that must not run: ParseError, CompatibilityError, CorruptError.
+    """
+    document = source.to_bytes() if isinstance(source, Program) else _read(source)
+    if document is None:
+        raise errors.InvalidArgument("neither a program nor a package: `stitch package` and Program.save write these")
+    found, fitness, reason, target = _native.compatibility(document, device or "", ordinal)
+    return Compatibility(found, fitness, reason, target or None)
+
+
 def check_workspace(program: Program, most: int | None) -> None:
     """Errors: ConstraintError where a program needs more memory of its own than `most` bytes (None: any)."""
     needs = program.info["arena_bytes"] + program.info["workspace_bytes"]

@@ -10,7 +10,7 @@ import numpy
 import pytest
 
 import stitch
-from stitch import _native, _nvidia
+from stitch import _native, _nvidia, _programs
 
 HLO = """HloModule two_layers
 
@@ -285,6 +285,56 @@ def test_a_lock_is_kept_to(program, tmp_path):
     lock.write_text(program.lock().replace(plan, "0" * len(plan)))
     with pytest.raises(stitch.ConstraintError, match=plan):
         stitch.program(file, lock=lock)
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory):
+    """For two classes of GPUs, as the command line makes it."""
+    folder = tmp_path_factory.mktemp("package")
+    (folder / "two_layers.hlo.txt").write_text(HLO)
+    command = [_programs.find("stitch"), "package", "two_layers.hlo.txt", "--targets", "a100,l4", "--predict"]
+    command += ["--output", "two_layers.package"]
+    subprocess.run(command, cwd=folder, env=_programs.environment(), check=True, capture_output=True, timeout=600)
+    return folder / "two_layers.package"
+
+
+@pytest.mark.parametrize(
+    "device, fitness, target, reason",
+    [
+        ("a100", "optimal", "a100", "a100"),
+        ("L4", "optimal", "l4", "l4"),
+        ("l40s", "runs", "l4", "l4"),
+        ("v100", "refused", None, "7.0"),
+    ],
+)
+def test_how_a_package_goes_with_a_gpu_is_told(device, fitness, target, reason, package):
+    for source in (package, str(package), package.read_bytes()):
+        found = stitch.compatibility(source, device)
+        assert (found.device, found.fitness, found.target) == (device.lower(), fitness, target), found
+        assert reason in found.reason
+
+
+def test_how_a_program_goes_with_a_gpu_is_told(program, tmp_path):
+    made_for = program.info["device"]
+    program.save(tmp_path / "two_layers.stitch")
+    for source in (program, program.to_bytes(), tmp_path / "two_layers.stitch"):
+        assert stitch.compatibility(source, made_for).fitness == "optimal"
+        refused = stitch.compatibility(source, "l4")
+        assert refused.fitness == "refused" and refused.target is None and "compute capability" in refused.reason
+
+
+def test_what_compatibility_cannot_tell_is_an_error(program, tmp_path):
+    with pytest.raises(stitch.InvalidArgument, match="h1000.*h100"):
+        stitch.compatibility(program, "h1000")
+    with pytest.raises(stitch.DeviceUnavailable, match="GPU|libcuda"):
+        stitch.compatibility(program, ordinal=977)
+    for no_program in ({"format": "stitch-graph"}, HLO.encode()):
+        with pytest.raises(stitch.InvalidArgument, match="neither a program nor a package"):
+            stitch.compatibility(no_program, "h100")
+    with pytest.raises(stitch.InvalidArgument, match="No such file"):
+        stitch.compatibility(tmp_path / "nothing.package", "h100")
+    with pytest.raises(stitch.CorruptError, match="plans_hash"):
+        stitch.compatibility(program.to_bytes().replace(b"fblocks\x01", b"fblocks\x02"), "h100")
 
 
 def test_the_emulated_device_has_no_addresses(program):

@@ -43,6 +43,7 @@ except stitch.Timeout as error:
 program = stitch.program("model.onnx", constraints="deterministic", lock=pathlib.Path("lock"))
 shape: tuple[int, ...] = program.inputs[0].shape
 program.launch([1, 2], [3], stream=4)
+fits: bool = stitch.compatibility(program, "l4").fitness == "runs" or stitch.compatibility("p", ordinal=1).target is None
 version: str = stitch.connect(start=False).server_version
 launches: int = stitch.report()["launches"]
 stitch.reset()
@@ -63,6 +64,7 @@ WRONG = {
     'stitch.plan("x", deadline_ms="soon")': "arg-type",
     "stitch.plan(5)": "arg-type",
     'stitch.program("x").input': "attr-defined",
+    'stitch.compatibility("x").fitness == "good"': "comparison-overlap",
     "stitch.Timeuot": "attr-defined",
     "stitch.onnx.SessionOptions().enable_profilin": "attr-defined",
     'stitch.onnx.InferenceSession("x", providers=3)': "arg-type",

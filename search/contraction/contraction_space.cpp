@@ -15,7 +15,7 @@ using kernel::ContractionProblem;
 using kernel::ContractionSchedule;
 
 constexpr int most_stages = 6, most_blocks_of_sm = 4, most_warps = 16;
-constexpr int most_cluster = 2, most_tensor_stages = 12;
+constexpr int most_cluster = 2, most_tensor_stages = 12, column_step = 16, widest_tile = 256;
 constexpr int most_streamed_rounds = 8, least_streamed_turns = 4;
 
 /// Powers of two up to the first that covers the extent.
@@ -39,16 +39,21 @@ class Space {
     // Not everywhere are three products of TF32 or bf16 faster than one of f32.
     if (kernel::types_of(problem_).f32 != graph::F32Arithmetic::f32) walk(ContractionInstruction::cuda_core);
     if (!options_.warpgroups) return;
+    if (const auto apart = kernel::tensor_memory_instruction_for(problem_, device_); apart && has_tensor_copies())
+      walk_tensor_memory(*apart);
     if (const auto together = kernel::warpgroup_instruction_for(problem_, device_)) {
       walk(*together);
-      // Their stages are as many as fit: to leave some out would be another kernel.
-      if (!problem_.computed.empty()) return;
-      if (options_.ablation == PipelineAblation::none || options_.ablation == PipelineAblation::one_level)
-        walk_tensor_copies(*together);
+      if (has_tensor_copies()) walk_tensor_copies(*together);
     }
   }
 
  private:
+  /// Their stages are as many as fit: to leave some out would be another kernel.
+  [[nodiscard]] bool has_tensor_copies() const {
+    const bool all = options_.ablation == PipelineAblation::none || options_.ablation == PipelineAblation::one_level;
+    return all && problem_.computed.empty();
+  }
+
   void walk(ContractionInstruction instruction) {
     ContractionSchedule s;
     s.instruction = instruction;
@@ -130,23 +135,46 @@ class Space {
     if (kernel::check_legality(problem_, s, device_)) visit_(s);
   }
 
-  /// Tiles by the copy engine: lines of 128 bytes, whole warpgroups of rows, any 16 columns.
-  void walk_tensor_copies(ContractionInstruction instruction) {
-    constexpr int group_rows = 64, column_step = 16, most_rows = 256, most_columns = 256, most_groups = 4;
+  /// By the copy engine: lines of 128 bytes.
+  [[nodiscard]] ContractionSchedule by_copy_engine(ContractionInstruction instruction) const {
     ContractionSchedule s;
     s.instruction = instruction;
     s.tensor_copies = true;
     s.thread_rows = s.thread_columns = 0;
     s.group = 8;
     s.block_depth = 128 / graph::byte_size(problem_.left.dtype);
+    return s;
+  }
+
+  /// Whole warpgroups of rows, any 16 columns.
+  void walk_tensor_copies(ContractionInstruction instruction) {
+    constexpr int group_rows = 64, most_rows = 256, most_groups = 4;
+    ContractionSchedule s = by_copy_engine(instruction);
     for (s.block_rows = group_rows; s.block_rows <= most_rows; s.block_rows += group_rows) {
-      for (s.block_columns = column_step; s.block_columns <= most_columns; s.block_columns += column_step) {
+      for (s.block_columns = column_step; s.block_columns <= widest_tile; s.block_columns += column_step) {
         for (s.warp_rows = column_step; s.warp_rows <= 2 * column_step; s.warp_rows *= 2) {
           for (const int across : {1, 2}) {
             s.warp_columns = s.block_columns / across;
             const int groups = s.block_rows / (4 * s.warp_rows) * across;
             if (groups >= 1 && groups <= most_groups) of_tensor_tile(s);
           }
+        }
+        if (s.block_columns >= kernel::most_columns(problem_)) break;
+      }
+      if (s.block_rows >= problem_.rows) break;
+    }
+  }
+
+  /// Of 128 rows a warp takes sums of 32, and all or half of their columns, one part after the other.
+  void walk_tensor_memory(ContractionInstruction instruction) {
+    ContractionSchedule s = by_copy_engine(instruction);
+    s.warp_rows = info(instruction).rows;
+    for (s.block_rows = kernel::tensor_memory_lanes; s.block_rows <= 2 * kernel::tensor_memory_lanes;
+         s.block_rows += kernel::tensor_memory_lanes) {
+      for (s.block_columns = column_step; s.block_columns <= widest_tile; s.block_columns += column_step) {
+        for (const int across : {1, 2}) {
+          s.warp_columns = s.block_columns / across;
+          of_tensor_tile(s);
         }
         if (s.block_columns >= kernel::most_columns(problem_)) break;
       }

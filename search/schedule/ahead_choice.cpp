@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 #include <utility>
 
-#include "kernel/program/group_deriver.h"
+#include "search/schedule/group_change.h"
 
 namespace stitch::search {
 namespace {
@@ -28,30 +27,6 @@ bool loops(const kernel::GroupProgram& group) {
          group.turns(group.outer_loops | group.inner_loops) > 1;
 }
 
-/// Partial results that each group left, by the reduction they are of.
-std::map<graph::NodeId, std::int64_t> partials_of(const kernel::KernelProgram& kernel) {
-  std::map<graph::NodeId, std::int64_t> partials;
-  for (const kernel::PhaseProgram& phase : kernel.phases) {
-    for (const kernel::GroupProgram& group : phase.groups) {
-      for (const kernel::ReductionPlan& plan : group.reductions) {
-        const kernel::Anchor& anchor = group.structure.anchors[plan.anchor];
-        if (anchor.kind == kernel::Anchor::Kind::partial) partials[anchor.node] = plan.partials;
-      }
-    }
-  }
-  return partials;
-}
-
-/// What a kernel takes, of what its groups do.
-void count_resources(kernel::KernelProgram& kernel) {
-  kernel.registers = 0;
-  for (const kernel::PhaseProgram& phase : kernel.phases) {
-    for (const kernel::GroupProgram& group : phase.groups)
-      kernel.registers = std::max(kernel.registers, group.registers);
-  }
-  if (kernel.schedule.retained == 0) kernel.shared_bytes = kernel.held_bytes() + 2 * kernel.exchange_bytes();
-}
-
 }  // namespace
 
 bool has_loops(const kernel::KernelProgram& kernel) {
@@ -68,13 +43,11 @@ std::optional<kernel::KernelProgram> with_loads_ahead(
     const kernel::KernelProgram& kernel, double us,
     const std::function<std::optional<double>(const kernel::KernelProgram&)>& predict_us) {
   if (!has_loops(kernel)) return std::nullopt;
-  const std::map<graph::NodeId, std::int64_t> partials = partials_of(kernel);
   std::optional<kernel::KernelProgram> best;
   for (std::size_t p = 0; p < kernel.phases.size(); ++p) {
     for (std::size_t g = 0; g < kernel.phases[p].groups.size(); ++g) {
       const kernel::GroupProgram& group = kernel.phases[p].groups[g];
       if (!loops(group)) continue;
-      const int of = group.structure.partial_of;
       for (const AheadStages stages : all_stages) {
         // What phases hand on in shared memory lies behind the stages, in all that there is.
         if (stages.shared && kernel.schedule.retained > 0) break;
@@ -82,20 +55,15 @@ std::optional<kernel::KernelProgram> with_loads_ahead(
         mapping.stages = stages.count;
         mapping.shared_stages = stages.shared;
         mapping.bulk_stages = stages.bulk;
-        Result<kernel::GroupProgram> ahead =
-            kernel::derive_group(group.structure, mapping, kernel.schedule, of >= 0 ? partials.at(of) : 1);
-        if (!ahead && stages.shared && !stages.bulk)
+        Result<kernel::KernelProgram> changed = with_mapping(best ? *best : kernel, p, g, std::move(mapping));
+        if (!changed && stages.shared && !stages.bulk)
           break;  // nothing to copy whose address the turn tells, or too few turns
-        if (!ahead) continue;
-        kernel::KernelProgram changed = best ? *best : kernel;
-        changed.phases[p].groups[g] = std::move(*ahead);
-        changed.schedule.phases[p][g] = std::move(mapping);
-        count_resources(changed);
-        const std::optional<double> changed_us = predict_us(changed);
+        if (!changed) continue;
+        const std::optional<double> changed_us = predict_us(*changed);
         if (!changed_us && stages.shared && !stages.bulk) break;  // more stages take more shared memory
         if (!changed_us || *changed_us > us * clearly) continue;
         us = *changed_us;
-        best = std::move(changed);
+        best = *std::move(changed);
       }
     }
   }

@@ -186,10 +186,15 @@ void TrialSearch::judge(const Prediction& prediction) {
   settled_ = surrogate_.to_log_time(lowest) > std::log(best_->time_us * (1 - options_.least_gain));
 }
 
+std::size_t TrialSearch::first_trials() const {
+  if (prior_ == nullptr) return options_.initial;
+  return options_.near + (prior_->doubtful ? options_.initial : options_.initial_near);
+}
+
 void TrialSearch::take(const Proposal& proposal, std::vector<Proposal>& batch) {
   states_[proposal.candidate] = State::pending;
   --open_;
-  if (++proposed_ <= options_.initial) {
+  if (++proposed_ <= first_trials() || !surrogate_.ready()) {
     for (std::size_t i = 0; i < distance_.size(); ++i) {
       distance_[i] = std::min(distance_[i], squared_distance(space_->features(), i, proposal.candidate));
     }
@@ -201,14 +206,12 @@ std::vector<Proposal> TrialSearch::propose(std::size_t most) {
   const std::size_t size = std::min(options_.batch, most);
   std::vector<Proposal> batch;
   std::optional<Prediction> prediction;
-  const std::size_t near = prior_ == nullptr ? 0 : options_.near;
-  const std::size_t initial = near + (trusts_prior() ? options_.initial_near : options_.initial);
   while (batch.size() < size && open_ > 0) {
     if (options_.random) {
       take(draw(), batch);
     } else if (const auto near = recall()) {
       take(*near, batch);
-    } else if (proposed_ < initial || !surrogate_.ready()) {
+    } else if (proposed_ < first_trials() || !surrogate_.ready()) {
       take(cover(), batch);
     } else {
       if (!prediction) {

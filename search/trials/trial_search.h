@@ -94,6 +94,8 @@ class TrialSearch {
   void judge(const Prediction& prediction);
   [[nodiscard]] bool trusts_prior() const { return prior_ != nullptr && !prior_->doubtful; }
   void take(const Proposal& proposal, std::vector<Proposal>& batch);
+  /// Trials before the surrogate chooses: the neighbour's fastest, and those that cover the space.
+  [[nodiscard]] std::size_t first_trials() const;
 
   enum class State : unsigned char { open, pending, done };
 

@@ -39,6 +39,15 @@ TEST(ProgramLockTest, NamesPlansAndCodeAndNoTimes) {
   EXPECT_EQ(lock_of(program), lock);
 }
 
+TEST(ProgramLockTest, WhatAProgramIsCalledDoesNotCount) {
+  Program program = program_of_two();
+  const std::string lock = lock_of(program);
+  program.model = "the same graph from a front end";
+  EXPECT_TRUE(check_lock(lock, program).ok());
+  program.id = hash_bytes("another program");
+  EXPECT_THAT(check_lock(lock, program).error().message, HasSubstr("line 2 of the lock: 'program "));
+}
+
 TEST(ProgramLockTest, SaysWhatDiffers) {
   const Program program = program_of_two();
   const std::string lock = lock_of(program);

@@ -38,14 +38,16 @@ inline std::vector<Bytes> fine_inputs_of(const graph::Graph& graph) {
 }
 
 /// The kernel of a legal schedule, with the graph that it computes.
-inline KernelCase case_of(const kernel::ContractionProblem& problem, const kernel::ContractionSchedule& schedule) {
-  const auto legal = kernel::check_legality(problem, schedule, *find_device("h100"));
+inline KernelCase case_of(const kernel::ContractionProblem& problem, const kernel::ContractionSchedule& schedule,
+                          const DeviceSpec& device = *find_device("h100")) {
+  const auto legal = kernel::check_legality(problem, schedule, device);
   if (!legal) throw std::runtime_error(legal.error().message);
   auto kernel = generate_contraction(problem, schedule, {.name = "contraction", .comment = ""});
   if (!kernel) throw std::runtime_error(kernel.error().message);
   KernelCase made;
   made.graph = problem.whole();
   made.kernel = *std::move(kernel);
+  made.architecture = device.architecture();
   return made;
 }
 
@@ -82,19 +84,23 @@ inline kernel::ContractionSchedule pipelined(const kernel::ContractionProblem& p
   return schedule;
 }
 
-/// What the compiler makes of a schedule for sm_90a.
-inline CompiledKernel compiled_for_hopper(const kernel::ContractionProblem& problem,
-                                          const kernel::ContractionSchedule& schedule) {
+/// What the compiler makes of a schedule.
+inline CompiledKernel compiled_for(const std::string& architecture, const kernel::ContractionProblem& problem,
+                                   const kernel::ContractionSchedule& schedule) {
   const auto compiler = NvrtcCompiler::create();
   if (!compiler) throw std::runtime_error(compiler.error().message);
   const auto kernel = generate_contraction(problem, schedule, {});
   if (!kernel) throw std::runtime_error(kernel.error().message);
   CompileRequest request;
   request.source = kernel->source;
-  request.architecture = "sm_90a";
+  request.architecture = architecture;
   auto compiled = (*compiler)->compile(request);
   if (!compiled) throw std::runtime_error(compiled.error().message);
   return *std::move(compiled);
+}
+inline CompiledKernel compiled_for_hopper(const kernel::ContractionProblem& problem,
+                                          const kernel::ContractionSchedule& schedule) {
+  return compiled_for("sm_90a", problem, schedule);
 }
 
 /// One that is drawn: the default one, or another if that is legal.

@@ -68,7 +68,7 @@ inline std::vector<KernelOutcome> launch_in_turn(const KernelCase& each, const s
     }
   };
   const auto session = must(device.session());
-  const auto handle = must(session->load(compile(each.kernel)));
+  const auto handle = must(session->load(compile(each.kernel, each.architecture)));
   std::vector<profiler::BufferHandle> scratch;
   for (const ScratchBuffer& buffer : each.kernel.scratch) {
     scratch.push_back(must(session->allocate("scratch", buffer.bytes, profiler::Zero{}, profiler::Access::read_write)));

@@ -51,6 +51,7 @@ TEST(ScheduleHash, IsOfEverything) {
                                           s.slabs = {{0, 0}, 1, 4};
                                         },
                                         [](Schedule& s) { s.phases[0][0].shifted = true; },
+                                        [](Schedule& s) { s.phases[0][0].hoists = false; },
                                         [](Schedule& s) { s.phases[0][0].stages = 2; },
                                         [](Schedule& s) { s.phases[0][0].stages = 3; },
                                         [](Schedule& s) {

@@ -55,7 +55,7 @@ TEST(Schedule, EqualityIsOfEverything) {
            },
            [](Schedule& s) { s.threads = 128; }, [](Schedule& s) { s.cluster = 2; }, [](Schedule& s) { s.blocks = 9; },
            [](Schedule& s) { s.rows = 2; }, [](Schedule& s) { s.syncs = {Sync::barrier}; },
-           [](Schedule& s) { s.phases[0][0].hold = Hold::shared; },
+           [](Schedule& s) { s.phases[0][0].hold = Hold::shared; }, [](Schedule& s) { s.phases[0][0].hoists = false; },
            [](Schedule& s) { s.phases[0][0].vector_axis = -1; },
            [](Schedule& s) { s.phases[0][0].axes[0].interleaved = true; },
            [](Schedule& s) { s.phases[0][0].axes[0].at(Level::grid) = 2; }}) {

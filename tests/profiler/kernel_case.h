@@ -44,6 +44,7 @@ struct KernelCase {
   std::shared_ptr<const graph::Graph> graph;
   kernel::KernelProgram program;
   codegen::GeneratedKernel kernel;
+  std::string architecture = "sm_90a";  ///< that it is compiled for
 };
 
 /// What a schedule must be like.
@@ -94,17 +95,17 @@ inline KernelCase make_case(Result<graph::Graph> graph, const Wish& wish = any,
   throw std::runtime_error("none of these schedules is as wished:\n" + all);
 }
 
-inline KernelImage compile(const codegen::GeneratedKernel& kernel) {
+inline KernelImage compile(const codegen::GeneratedKernel& kernel, const std::string& architecture = "sm_90a") {
   static const auto compiler = codegen::NvrtcCompiler::create();
   if (!compiler) {
     throw std::runtime_error(compiler.error().message);
   }
   static std::map<std::string, KernelImage> known;
-  KernelImage& image = known[kernel.source];
+  KernelImage& image = known[architecture + kernel.source];
   if (!image.ptx.empty()) return image;
   codegen::CompileRequest request;
   request.source = kernel.source;
-  request.architecture = "sm_90a";
+  request.architecture = architecture;
   request.options = kernel.compile_options;
   const auto compiled = (*compiler)->compile(request);
   if (!compiled) {
@@ -115,7 +116,8 @@ inline KernelImage compile(const codegen::GeneratedKernel& kernel) {
 
 inline Verification verify(const KernelCase& each, const VerifyOptions& options = {}, EmulatedOptions device = {}) {
   EmulatedDevice emulated(device);
-  auto verification = verify_kernel(emulated, *each.graph, each.program, each.kernel, compile(each.kernel), options);
+  auto verification =
+      verify_kernel(emulated, *each.graph, each.program, each.kernel, compile(each.kernel, each.architecture), options);
   if (!verification) {
     ADD_FAILURE() << to_string(verification.error().kind) << ": " << verification.error().message << "\n"
                   << each.kernel.source;

@@ -168,6 +168,29 @@ TEST(RunnerProcess, EndsWithItsParent) {
   EXPECT_EQ(*status, (ExitStatus{0, 0}));
 }
 
+TEST(RunnerProcess, LeavesWhenItIsAskedTo) {
+  RealProcessLauncher launcher;
+  ProcessOptions options;
+  options.arguments = {runner_program, "--device", "emulated"};
+  auto process = launcher.start(options);
+  ASSERT_TRUE(process);
+  // It is asked once it serves, with a session open and a buffer in it.
+  for (decltype(Request::body) body : std::initializer_list<decltype(Request::body)>{
+           OpenRequest{}, AllocateRequest{"x", 256, Zero{}, Access::read_write}}) {
+    ASSERT_TRUE((*process)->write(*make_frame(encode(Request{1, 1, std::move(body)})), deadline_in(10)));
+    const auto prefix = (*process)->read_exactly(frame_prefix_bytes, deadline_in(30));
+    ASSERT_TRUE(prefix);
+    const auto reply = decode_reply(*(*process)->read_exactly(*frame_length(*prefix), deadline_in(30)));
+    ASSERT_TRUE(reply);
+    ASSERT_FALSE(std::holds_alternative<Error>(reply->body)) << std::get<Error>(reply->body).message;
+  }
+  EXPECT_TRUE((*process)->running());
+  ::kill((*process)->id(), SIGTERM);
+  const auto status = (*process)->wait(deadline_in(30));
+  ASSERT_TRUE(status) << status.error().message;
+  EXPECT_EQ(*status, (ExitStatus{static_cast<int>(ServeEnd::finished), 0})) << status->describe();
+}
+
 class RunnerDeviceEmulated : public testing::Test {
  protected:
   static RunnerOptions options() { return runner_options({"--device", "emulated", "--counts"}); }
@@ -385,6 +408,67 @@ TEST_F(RunnerLossEmulated, ARunnerThatIsKilledBetweenRequestsCostsItsSessionsOnl
   EXPECT_TRUE(launch(*next, copy_kernel()));
   ::kill(running_->device->runner_id(), SIGKILL);
   EXPECT_TRUE(running_->device->timed_session()) << "a dead runner is noticed before it is used";
+}
+
+// What it serves it finishes first, so that no kernel is blamed for an end that somebody asked for.
+TEST_F(RunnerLossEmulated, ARunnerThatIsAskedToEndFinishesTheLaunch) {
+  RunnerOptions bounded = waiting(300);
+  bounded.arguments.insert(bounded.arguments.end(), {"--instruction-budget", "2000000"});
+  RunningDevice running(bounded);
+  ASSERT_TRUE(running.device) << running.error.message;
+  const auto session = *running.device->timed_session();
+  const int runner = running.device->runner_id();
+  std::atomic<bool> over = false;
+  bool asked = false;
+  std::thread asker([&] {
+    // Nothing that comes before the launch takes a third of a second of processor time, and the launch takes more.
+    while (!over && processor_seconds(runner) < 0.3) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    asked = !over && ::kill(runner, SIGTERM) == 0;
+  });
+  const auto given_up = launch(*session, endless_kernel());
+  over = true;
+  asker.join();
+  ASSERT_TRUE(asked) << "the launch was over before anybody could ask";
+  EXPECT_THAT(error_of(given_up), AllOf(HasSubstr("timeout: "), HasSubstr("2000000"))) << "the emulator's own words";
+  // Then it is gone, whatever is asked next: of a kernel, too, which has not run.
+  const auto lost = launch(*session, copy_kernel());
+  EXPECT_THAT(error_of(lost), AllOf(HasSubstr("unavailable: stitch-runner (process "), HasSubstr("exit code 0")));
+  EXPECT_TRUE(session->is_gone());
+  EXPECT_TRUE(running.quarantine.entries().empty());
+  const auto next = *running.device->timed_session();
+  EXPECT_FALSE(next->is_gone());
+  EXPECT_TRUE(launch(*next, copy_kernel()));
+  EXPECT_EQ(running.device->generation(), 2);
+}
+
+TEST_F(RunnerLossEmulated, ARunnerThatIsAskedToEndAtAnyMomentHasNoKernelBlamed) {
+  const int times = rounds(20);
+  int while_working = 0;
+  Random random(3);
+  for (int round = 0; round < times; ++round) {
+    SCOPED_TRACE(round);
+    const auto session = running_->device->timed_session();
+    ASSERT_TRUE(session) << session.error().message;
+    const auto delay = std::chrono::microseconds(random.below(8000));
+    std::thread asker([runner = running_->device->runner_id(), delay] {
+      std::this_thread::sleep_for(delay);
+      ::kill(runner, SIGTERM);
+    });
+    Status status;
+    for (int i = 0; i < 1000 && status; ++i) {
+      if (const auto launched = launch(**session, copy_kernel()); !launched) status = launched.error();
+    }
+    asker.join();
+    if (!status) {
+      ++while_working;
+      EXPECT_EQ(status.error().kind, ErrorKind::unavailable) << status.error().message;
+    }
+    const auto next = running_->device->timed_session();
+    ASSERT_TRUE(next) << next.error().message;
+    ASSERT_TRUE(launch(**next, copy_kernel()));
+  }
+  EXPECT_GT(while_working, times / 10) << "nearly all runners had nothing to do when they were asked";
+  EXPECT_TRUE(running_->quarantine.entries().empty());
 }
 
 // A GPU's memory is shared with whoever else works on it.

@@ -281,6 +281,27 @@ TEST(TrialSearch, DoubtsAModelThatNothingWasComparedWith) {
   EXPECT_GT(misled, 0.95);
 }
 
+// Behind a neighbour's fastest there are more trials that cover the space than without one: each keeps away from all
+// before it, the last ones too.
+TEST(TrialSearch, CoversApartFromAllThatCameBefore) {
+  auto prior = prior_from(make_kernel(1));
+  ASSERT_TRUE(prior.ok()) << prior.error().message;
+  prior->doubtful = true;
+  double last = 0, before = 0;
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    const Walk walked = walk(kernel(), seeded(seed), 20, &*prior);
+    for (std::size_t i = 10; i < 20; ++i) {
+      float nearest = std::numeric_limits<float>::max();
+      for (std::size_t k = 0; k < i; ++k) {
+        nearest = std::min(nearest, squared_distance(kernel().space.features(), walked.proposals[i].candidate,
+                                                     walked.proposals[k].candidate));
+      }
+      (i < 15 ? before : last) += std::sqrt(nearest);
+    }
+  }
+  EXPECT_GT(last, 0.92 * before);
+}
+
 TEST(TransferPrior, InterpolatesWhatTheNeighbourLacks) {
   const CandidateSpace& space = kernel().space;
   std::vector<NeighbourTrial> trials;

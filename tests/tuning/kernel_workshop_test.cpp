@@ -10,6 +10,7 @@
 #include <fstream>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <regex>
 #include <set>
 #include <tuple>
@@ -27,6 +28,7 @@ namespace stitch::tuning {
 namespace {
 
 using testing::ElementsAre;
+using testing::UnorderedElementsAre;
 
 /// NVRTC, each source once for all tests; reports what a test wants of it, and counts.
 class AlteredCompiler final : public codegen::Compiler {
@@ -39,7 +41,7 @@ class AlteredCompiler final : public codegen::Compiler {
     codegen::CompileRequest asked = request;
     // A few registers: ptxas does as it is told, whatever bound the source has.
     const std::string unbounded = std::regex_replace(request.source, std::regex("__launch_bounds__[(][^)]*[)]"), "");
-    if (starved.contains(unbounded)) {
+    if (starves_all || starved.contains(unbounded)) {
       asked.source = unbounded;
       asked.options.push_back(fmt::format("--maxrregcount={}", registers));
     }
@@ -59,6 +61,7 @@ class AlteredCompiler final : public codegen::Compiler {
   }
 
   std::set<std::string> starved;  ///< sources, without bounds, that get so many registers
+  bool starves_all = false;       ///< all do
   int registers = 0;
   /// Changes what is reported of a source, or refuses it.
   std::function<Status(const std::string& source, codegen::ResourceUsage& used)> alter;
@@ -198,7 +201,7 @@ TEST_F(KernelWorkshopEmulated, CandidatesAreTriedInTheOrderOfTheirEstimates) {
     EXPECT_EQ(built.overtaken, overtaken);
   }
   std::vector<int> last = {ahead[4].candidate.place, ahead[5].candidate.place};
-  EXPECT_THAT(last, testing::UnorderedElementsAre(0, 1)) << "what the compiler spoilt";
+  EXPECT_THAT(last, UnorderedElementsAre(0, 1)) << "what the compiler spoilt";
   EXPECT_GE(ahead.front().built->overtaken, 2);
 
   // Verified and measured in this order: of equal times the first is taken.
@@ -400,12 +403,53 @@ TEST_F(WorkshopSpillsEmulated, WhatSpillsInALoopIsDropped) {
 }
 
 TEST_F(WorkshopSpillsEmulated, WhereAllSpillTheFirstIsTaken) {
-  starve({0, 1, 2, 3, 4, 5, 6, 7});
+  starve({});
+  compiler_.starves_all = true;
   options_.beyond_spills = 1;
   const auto shop = workshop(false);
   EXPECT_THAT(candidates_of(shop->build(kernel_)), ElementsAre(0));
   EXPECT_EQ(shop->build_ahead(kernel_).size(), 3U) << "two, and one beyond them";
   EXPECT_TRUE(shop->verify(kernel_).best);
+  options_.beyond_spills = 8;
+  const std::vector<Trial> all = workshop(false)->build_ahead(kernel_);
+  EXPECT_GT(all.size(), kernel_->candidates.size()) << "all of its own, and what is made of them";
+  for (const Trial& trial : all) EXPECT_TRUE(trial.built && spills_in_loop(*trial.built)) << trial.candidate.place;
+}
+
+// Where all of the kernel's candidates spill, what is made of them with more registers for a thread's turn does not.
+TEST_F(WorkshopSpillsEmulated, WhereAllSpillOneWithMoreRegistersIsMade) {
+  const int own = std::ssize(kernel_->candidates);
+  std::vector<int> all(own);
+  std::iota(all.begin(), all.end(), 0);
+  starve(all);
+  for (const bool ahead : {false, true}) {
+    const auto shop = workshop(false);
+    if (ahead) {
+      EXPECT_TRUE(shop->build_ahead(kernel_).back().built) << "what failed comes first";
+    }
+    const Attempts built = shop->build(kernel_);
+    ASSERT_TRUE(built.best);
+    EXPECT_GE(built.best->candidate.place, own);
+    EXPECT_FALSE(spills_in_loop(*built.best->built));
+    EXPECT_FALSE(built.best->candidate.scheduled->schedule == kernel_->candidates[0].schedule);
+    EXPECT_GT(built.best->candidate.scheduled->predicted_us, 0);
+    for (const Trial& dropped : built.others) EXPECT_EQ(dropped.failure->kind, ErrorKind::constraint);
+    const Attempts verified = shop->verify(kernel_);
+    ASSERT_TRUE(verified.best) << verified.why_none().message;
+    EXPECT_TRUE(verified.best->built->verification->correct);
+    EXPECT_EQ(verified.best->candidate.place, built.best->candidate.place);
+    // Another workshop finds it by its code.
+    const BuiltKernel& best = *verified.best->built;
+    const Attempts again = workshop(false)->made_of(kernel_, {sha256(best.compiled.ptx), sha256(best.compiled.cubin)});
+    ASSERT_TRUE(again.best);
+    EXPECT_EQ(again.best->candidate.scheduled->schedule, best.candidate.scheduled->schedule);
+  }
+  // Those that are measured are the kernel's own candidates and what was made of them, each once.
+  options_.measured_candidates = 12;
+  std::vector<int> measured = candidates_of(workshop()->measure(kernel_));
+  std::ranges::sort(measured);
+  EXPECT_EQ(std::ranges::adjacent_find(measured), measured.end());
+  EXPECT_GE(std::ssize(measured), own + 1);
 }
 
 TEST_F(WorkshopSpillsEmulated, WithoutTheCodeNothingIsKnown) {

@@ -214,6 +214,44 @@ TEST(ProgramBuilderTest, StepsAreOrderedForWhatResultsLend) {
   EXPECT_LE(region.arena_bytes + 64 * 64 * 4, region.eager_bytes);
 }
 
+// A decoder's last layer: all results but the logits are there when the weights of its attention are, and these are a
+// little larger than what the logits lend. With the caches' updates apart the scores lie where the second cache will
+// be, and with the product in halves one half of the weights where the logits will be.
+TEST(ProgramBuilderTest, AProductOverABatchIsMadeInHalvesWhereNothingElseHelps) {
+  const auto decoder = [](std::int64_t vocabulary) {
+    Builder b;
+    const Value q = b.parameter(DType::f32, {64, 4, 16}, "q"), w = b.parameter(DType::f32, {64, vocabulary}, "w");
+    const Value keys = b.unary(Op::exp, b.parameter(DType::f32, {64, 64, 16}, "keys"));
+    const Value scores = b.dot(q, keys, {{0}, {0}, {2}, {2}, DType::f32});
+    const graph::Dims dims = b.dims(scores);
+    const Value greatest = b.broadcast(b.reduce(graph::ReduceKind::max, scores, {2}), dims, {0, 1});
+    const Value e = b.unary(Op::exp, b.binary(Op::subtract, scores, greatest));
+    const Value sum = b.broadcast(b.reduce(graph::ReduceKind::sum, e, {2}), dims, {0, 1});
+    const Value weights = b.binary(Op::divide, e, sum);
+    const Value values = b.unary(Op::exp, b.parameter(DType::f32, {64, 64, 16}, "values"));
+    const Value heads = b.dot(weights, values, {{0}, {0}, {2}, {1}, DType::f32});
+    const Value logits = b.unary(Op::tanh, dot(b, b.reshape(heads, {64, 64}), w));
+    return built(*b.finish({logits, keys, values}));
+  };
+  const auto needed = [](const api::ProgramRegion& region) {
+    std::int64_t bytes = region.arena_bytes;
+    for (const int value : region.results) bytes += region.values[value].type.bytes();
+    return bytes;
+  };
+  const api::Program tight = decoder(240);  // 60 KiB, and the weights have 64
+  EXPECT_LE(needed(tight.regions[0]), tight.regions[0].eager_bytes);
+  EXPECT_EQ(std::ranges::count(kinds(tight.regions[0]), "library"), 4);
+  EXPECT_EQ(tight.calls.size(), 4U);
+  for (const api::ProgramCall& call : tight.calls) {
+    const auto matmul = graph::describe_matmul(call.graph);
+    ASSERT_TRUE(matmul.ok()) << matmul.error().message;
+    EXPECT_EQ(matmul->calls(), 1) << "half of the cache is read where it lies";
+  }
+  const api::Program roomy = decoder(256);
+  EXPECT_LE(needed(roomy.regions[0]), roomy.regions[0].eager_bytes);
+  EXPECT_EQ(std::ranges::count(kinds(roomy.regions[0]), "library"), 3) << "the logits lend enough";
+}
+
 TEST(StepOrderTest, StepsThatWaitForEachOtherHaveNone) {
   const std::vector<UnorderedStep> steps = {{{1}, {0}, 0, 0, 0}, {{0}, {1}, 0, 1, 1}};
   const std::vector<std::int64_t> bytes = {1, 1};

@@ -27,7 +27,8 @@ namespace stitch::tuning {
 struct KernelCandidate {
   search::SharedKernel kernel;
   std::shared_ptr<const search::StitchCandidate> scheduled;  ///< for the kernel's graph
-  int place = 0;                        ///< among the candidates that it was taken from, from the best prediction on
+  /// Among the candidates that it was taken from, from the best prediction on; behind them one that was made of them.
+  int place = 0;
   kernel::UnwaitedInputs unwaited = 0;  ///< GenerateOptions::unwaited
 
   KernelCandidate() = default;

@@ -1,6 +1,7 @@
 #include "tuning/kernels/device_timer.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "tuning/kernels/plan_measurement.h"
 
@@ -25,18 +26,38 @@ void append(profiler::Measurement& all, profiler::Measurement round) {
   all.stopped = stopped;  // each round ended for a reason of its own
 }
 
+/// What `measure` finds in a session of its own, and in another one where the first was lost with a runner that
+/// somebody asked to end. One that faults is the kernel's fault, and another kind of error.
+template <class T>
+Result<T> measure_undisturbed(profiler::TimedDevice& device,
+                              const std::function<Result<T>(profiler::TimedSession&)>& measure) {
+  constexpr int most = 4;
+  for (int time = 1;; ++time) {
+    STITCH_ASSIGN(const auto session, device.timed_session());
+    Result<T> measured = measure(*session);
+    const bool left = !measured && measured.error().kind == ErrorKind::unavailable && session->is_gone();
+    if (!left || time == most) return measured;
+  }
+}
+
 }  // namespace
 
 Result<profiler::Measurement> DeviceTimer::measure_kernel(const BuiltKernel& built) {
   const std::lock_guard lock(mutex_);
-  STITCH_ASSIGN(const auto session, device_.timed_session());
-  return profiler::measure_kernel(*session, built.candidate.kernel->graph, built.generated, image_of(built),
-                                  options_.kernel);
+  return measure_undisturbed<profiler::Measurement>(device_, [&](profiler::TimedSession& session) {
+    return profiler::measure_kernel(session, built.candidate.kernel->graph, built.generated, image_of(built),
+                                    options_.kernel);
+  });
 }
 
 Result<std::vector<profiler::Measurement>> DeviceTimer::measure_plans(std::span<const RunnablePlan> plans) {
   const std::lock_guard lock(mutex_);
-  STITCH_ASSIGN(const auto session, device_.timed_session());
+  return measure_undisturbed<std::vector<profiler::Measurement>>(
+      device_, [&](profiler::TimedSession& session) { return measure_in(session, plans); });
+}
+
+Result<std::vector<profiler::Measurement>> DeviceTimer::measure_in(profiler::TimedSession& session,
+                                                                   std::span<const RunnablePlan> plans) const {
   // What a graph of one kernel takes is the kernel, and half a microsecond of the graph that nobody needs. Plans that
   // are compared are timed in the same way.
   const bool as_graphs = !std::ranges::all_of(
@@ -45,7 +66,7 @@ Result<std::vector<profiler::Measurement>> DeviceTimer::measure_plans(std::span<
   for (int round = 0; round < options_.plan_rounds; ++round) {
     for (std::size_t i = 0; i < plans.size(); ++i) {
       // Buffers of one plan at a time: large ones would not fit side by side.
-      STITCH_ASSIGN(auto ready, PlanOnDevice::prepare(*session, plans[i], options_.kernel));
+      STITCH_ASSIGN(auto ready, PlanOnDevice::prepare(session, plans[i], options_.kernel));
       STITCH_ASSIGN(auto one, ready.measure(options_.kernel.measure, as_graphs));
       append(measured[i], std::move(one));
     }

@@ -16,7 +16,8 @@ struct TimerOptions {
   int plan_rounds = 2;  ///< how often each plan's turn comes
 };
 
-/// Times kernels and plans on a device. Safe to use from several threads: one measures at a time.
+/// Times kernels and plans on a device. What was lost with a process that somebody asked to end is begun again on the
+/// next one. Safe to use from several threads: one measures at a time.
 class DeviceTimer final : public KernelTimer {
  public:
   explicit DeviceTimer(profiler::TimedDevice& device, TimerOptions options = {})
@@ -26,6 +27,9 @@ class DeviceTimer final : public KernelTimer {
   Result<std::vector<profiler::Measurement>> measure_plans(std::span<const RunnablePlan> plans) override;
 
  private:
+  Result<std::vector<profiler::Measurement>> measure_in(profiler::TimedSession& session,
+                                                        std::span<const RunnablePlan> plans) const;
+
   profiler::TimedDevice& device_;
   const TimerOptions options_;
   std::mutex mutex_;  ///< kernels that run side by side would slow each other down

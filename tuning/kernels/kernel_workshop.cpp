@@ -8,11 +8,14 @@
 #include <chrono>
 #include <span>
 
+#include "costmodel/analytical.h"
 #include "costmodel/compiled_estimate.h"
 #include "costmodel/uncertainty.h"
 #include "kernel/program/legality.h"
+#include "kernel/program/schedule_hash.h"
 #include "kernel/program/traffic.h"
 #include "search/partition/unwaited_saving.h"
+#include "search/schedule/register_relief.h"
 #include "tuning/kernels/equal_candidates.h"
 #include "tuning/kernels/training_samples.h"
 
@@ -42,6 +45,12 @@ bool drop_spilling(std::vector<Trial>& trials) {
   if (std::ranges::none_of(trials, is_spill_free)) return false;
   std::ranges::for_each(trials, drop_if_spilling);
   return true;
+}
+
+/// How many of these are not the kernel's own candidates, but made of them (relieved_candidates).
+std::ptrdiff_t count_besides(const search::ExploredKernel& kernel, const std::vector<Trial>& trials) {
+  return std::ranges::count_if(
+      trials, [&](const Trial& trial) { return trial.candidate.place >= std::ssize(kernel.candidates); });
 }
 
 /// The first that was built, and those before it.
@@ -210,13 +219,14 @@ Attempts KernelWorkshop::first_of(std::span<const KernelCandidate> candidates, b
   return attempts;
 }
 
-Attempts KernelWorkshop::made_of(const search::SharedKernel& kernel, const std::set<Sha256>& code,
-                                 const std::set<kernel::UnwaitedInputs>& unwaited, const std::stop_token& stop) {
-  std::vector<Trial> trials(kernel->candidates.size());
+/// The first of these candidates that is built of this code, as made_of says; one without `built` where none is.
+Trial KernelWorkshop::first_made_of(std::span<const KernelCandidate> candidates, const std::set<Sha256>& code,
+                                    const std::set<kernel::UnwaitedInputs>& unwaited, const std::stop_token& stop) {
+  std::vector<Trial> trials(candidates.size());
   std::atomic<std::size_t> first = trials.size();
   tbb::parallel_for(std::size_t{0}, trials.size(), [&](std::size_t c) {
     if (c > first || stop.stop_requested()) return;
-    Trial trial = build_candidate({kernel, static_cast<int>(c)}, stop);
+    Trial trial = build_candidate(candidates[c], stop);
     if (trial.failure) return;
     const bool is_it =
         is_made_of(*trial.built, code) || std::ranges::any_of(unwaited, [&](kernel::UnwaitedInputs inputs) {
@@ -228,16 +238,25 @@ Attempts KernelWorkshop::made_of(const search::SharedKernel& kernel, const std::
     for (std::size_t known = first; c < known && !first.compare_exchange_weak(known, c);) {
     }
   });
-  Attempts attempts;
   // Of several with one code the best predicted, whoever was built first.
-  const auto own = std::ranges::find_if(trials, [](const Trial& trial) { return trial.built != nullptr; });
-  if (own != trials.end()) {
-    attempts.best = std::move(*own);
+  const auto found = std::ranges::find_if(trials, is_built);
+  return found != trials.end() ? std::move(*found) : Trial();
+}
+
+Attempts KernelWorkshop::made_of(const search::SharedKernel& kernel, const std::set<Sha256>& code,
+                                 const std::set<kernel::UnwaitedInputs>& unwaited, const std::stop_token& stop) {
+  std::vector<KernelCandidate> candidates;
+  for (int c = 0; c < std::ssize(kernel->candidates); ++c) candidates.emplace_back(kernel, c);
+  Trial found = first_made_of(candidates, code, unwaited, stop);
+  if (!is_built(found)) found = first_made_of(relieved_candidates(candidates), code, unwaited, stop);
+  Attempts attempts;
+  if (is_built(found)) {
+    attempts.best = std::move(found);
   } else if (stop.stop_requested()) {
     return stopped();
   } else {
     attempts.others.emplace_back().failure =
-        make_error(ErrorKind::not_found, "none of its {} candidates has that code", trials.size());
+        make_error(ErrorKind::not_found, "none of its {} candidates has that code", candidates.size());
   }
   return attempts;
 }
@@ -255,12 +274,12 @@ void KernelWorkshop::build_ahead_of(const search::SharedKernel& kernel, Entry& e
   if (!entry.ahead.empty() || entry.verified) return;
   const std::size_t wanted = options_.built_ahead(timer_ != nullptr);
   std::vector<Trial> trials = entry.built.all();
-  const std::size_t known = trials.size();
-  trials.resize(std::max(known, std::min(wanted, kernel->candidates.size())));
+  const std::size_t known = trials.size(), besides = count_besides(*kernel, trials);
+  trials.resize(std::max(known, besides + std::min(wanted, kernel->candidates.size())));
   // This thread holds the kernel's lock while it waits for the others: it must not pick up another kernel meanwhile.
   tbb::this_task_arena::isolate([&] {
     tbb::parallel_for(known, trials.size(), [&](std::size_t c) {
-      trials[c] = build_candidate({kernel, static_cast<int>(c)}, stop);
+      trials[c] = build_candidate({kernel, static_cast<int>(c - besides)}, stop);
     });
   });
   build_past_spills(kernel, trials, stop);
@@ -281,16 +300,55 @@ void KernelWorkshop::build_ahead_of(const search::SharedKernel& kernel, Entry& e
     built.overtaken = overtaken;
     trial->built = std::make_shared<const BuiltKernel>(std::move(built));
   }
+  entry.besides = static_cast<int>(count_besides(*kernel, trials));
   entry.ahead = std::move(trials);
 }
 
-/// Builds further candidates, while all that were built spill in a loop.
+/// Builds further candidates, while all that were built spill in a loop; then what these are with more registers.
 void KernelWorkshop::build_past_spills(const search::SharedKernel& kernel, std::vector<Trial>& trials,
                                        const std::stop_token& stop) {
+  const auto is_done = [&] { return stop.stop_requested() || std::ranges::any_of(trials, is_spill_free); };
   if (std::ranges::none_of(trials, is_built)) return;
   const std::size_t most = std::min(kernel->candidates.size(), trials.size() + options_.beyond_spills);
-  while (std::ranges::none_of(trials, is_spill_free) && trials.size() < most && !stop.stop_requested())
+  while (trials.size() < most && !is_done())
     trials.push_back(build_candidate({kernel, static_cast<int>(trials.size())}, stop));
+  if (is_done()) return;
+  std::vector<KernelCandidate> spilling;
+  for (const Trial& trial : trials) {
+    if (is_built(trial)) spilling.push_back(trial.candidate);
+  }
+  std::vector<KernelCandidate> relieved = relieved_candidates(spilling);
+  if (std::ssize(relieved) > options_.beyond_spills) relieved.resize(options_.beyond_spills);
+  for (KernelCandidate& candidate : relieved) {
+    if (!is_done()) trials.push_back(build_candidate(std::move(candidate), stop));
+  }
+}
+
+/// What candidates of one kernel are with more registers for a thread's turn (search/schedule/register_relief.h), best
+/// prediction first: that of what each was made from, corrected by what the analytical model says of the change. Their
+/// places are behind those of the kernel's own candidates. None where only what a recording has can be measured.
+std::vector<KernelCandidate> KernelWorkshop::relieved_candidates(std::span<const KernelCandidate> candidates) const {
+  std::vector<KernelCandidate> all;
+  if (timer_ != nullptr && !timer_->has_plans()) return all;
+  std::set<Hash128> known;
+  for (const KernelCandidate& from : candidates) {
+    const graph::Graph& graph = from.kernel->graph;
+    const auto analytical_us = [&](const kernel::KernelProgram& program) {
+      return costmodel::analytical_us(costmodel::kernel_quantities(graph, program, device_), device_, {});
+    };
+    const double share = from.scheduled->predicted_us / analytical_us(from.scheduled->program);
+    for (kernel::KernelProgram& program : search::with_register_relief(from.scheduled->program, device_)) {
+      if (!known.insert(kernel::schedule_hash(program.schedule)).second) continue;
+      const double us = share * analytical_us(program);
+      KernelCandidate& relieved = all.emplace_back();
+      relieved.kernel = from.kernel;
+      relieved.scheduled = std::make_shared<const search::StitchCandidate>(
+          search::StitchCandidate{program.schedule, std::move(program), us});
+    }
+  }
+  std::ranges::stable_sort(all, {}, [](const KernelCandidate& each) { return each.scheduled->predicted_us; });
+  for (std::size_t i = 0; i < all.size(); ++i) all[i].place = static_cast<int>(all[i].kernel->candidates.size() + i);
+  return all;
 }
 
 /// Puts the simplest of those that are equal to the best estimate before it.
@@ -320,7 +378,7 @@ void KernelWorkshop::prefer_simplest(std::vector<Trial>& trials) const {
 Trial KernelWorkshop::next_trial(const search::SharedKernel& kernel, const Entry& entry, int place,
                                  const std::stop_token& stop) {
   if (place < std::ssize(entry.ahead)) return entry.ahead[place];
-  Trial trial = build_candidate({kernel, place}, stop);
+  Trial trial = build_candidate({kernel, place - entry.besides}, stop);
   if (entry.spill_free) drop_if_spilling(trial);
   return trial;
 }
@@ -332,13 +390,14 @@ Attempts KernelWorkshop::verify(const search::SharedKernel& kernel, const std::s
   if (entry.verified) return *entry.verified;
   build_ahead_of(kernel, entry, stop);
   Attempts attempts;
-  while (!attempts.best && attempts.size() < std::ssize(kernel->candidates)) {
+  const std::ptrdiff_t all = std::ssize(kernel->candidates) + entry.besides;
+  while (!attempts.best && attempts.size() < all) {
     Trial next = next_trial(kernel, entry, attempts.size(), stop);
     attempts.add(next.failure ? std::move(next) : verify_candidate(std::move(next), stop));
     if (!attempts.best && was_stopped(attempts.others.back())) return stopped();
   }
   entry.verified = std::move(attempts);
-  if (timer_ == nullptr || entry.verified->size() == std::ssize(kernel->candidates)) entry.ahead = {};
+  if (timer_ == nullptr || entry.verified->size() == all) entry.ahead = {};
   return *entry.verified;
 }
 
@@ -370,7 +429,7 @@ Attempts KernelWorkshop::measure(const search::SharedKernel& kernel, const std::
     if (!last.failure) last = measure_candidate(std::move(last));
     if (stop.stop_requested()) return stopped();
     if (!last.failure && (best < 0 || is_faster(*last.built, *tried[best].built))) best = std::ssize(tried) - 1;
-    if (right >= options_.measured_candidates || tried.size() >= kernel->candidates.size()) break;
+    if (right >= options_.measured_candidates || tried.size() >= kernel->candidates.size() + entry.besides) break;
     Trial trial = next_trial(kernel, entry, std::ssize(tried), stop);
     if (!trial.failure) trial = verify_candidate(std::move(trial), stop);
     right += trial.failure ? 0 : 1;

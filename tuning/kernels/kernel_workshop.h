@@ -27,7 +27,9 @@ struct WorkshopOptions {
   /// Of a kernel, at most, built side by side and put in order by their estimates before any is verified. 0: twice as
   /// many as are measured; 3 where nothing is, as each costs a compilation and no measurement corrects the choice.
   int compiled_candidates = 0;
-  int beyond_spills = 8;     ///< candidates that are built for one that spills in no loop, where all so far do
+  /// Candidates that are built for one that spills in no loop, where all so far do; and then as many with more
+  /// registers.
+  int beyond_spills = 8;
   bool machine_code = true;  ///< estimates see the machine code, too (costmodel/machine_code.h)
 
   [[nodiscard]] int built_ahead(bool measured) const {
@@ -50,8 +52,9 @@ struct WorkshopOptions {
 ///   if (!tried.best) return tried.why_none();
 ///
 /// A candidate that spills registers in a loop (spills_in_loop) is dropped in each of them, a failure of kind
-/// constraint, for the first that does not, of so many further candidates as WorkshopOptions::beyond_spills says. Where
-/// there is none, what spills is taken as it is.
+/// constraint, for the first that does not, of so many further candidates as WorkshopOptions::beyond_spills says, and
+/// then of as many schedules that leave a thread more registers than those that spill
+/// (search/schedule/register_relief.h). Where there is none, what spills is taken as it is.
 ///
 /// The maker of plans (tuning/plans/plan_maker.h) takes kernels through the steps, a search
 /// (tuning/kernels/kernel_search.h) tries further candidates one by one and promotes what is faster. Safe to use from
@@ -116,6 +119,7 @@ class KernelWorkshop {
     bool spill_free = false;   ///< one of those that were built spills in no loop: none that does is taken
     Attempts built;            ///< the kernel's candidates from the first one on
     std::vector<Trial> ahead;  ///< what is tried next, in this order; forgotten when nothing more will be
+    int besides = 0;           ///< of `ahead`: that are not the kernel's own candidates
     std::optional<Attempts> verified;
     std::optional<Attempts> measured;
   };
@@ -125,6 +129,9 @@ class KernelWorkshop {
   static Hold hold(Entry& entry, const std::stop_token& stop);
   void build_ahead_of(const search::SharedKernel& kernel, Entry& entry, const std::stop_token& stop);
   void build_past_spills(const search::SharedKernel& kernel, std::vector<Trial>& trials, const std::stop_token& stop);
+  [[nodiscard]] std::vector<KernelCandidate> relieved_candidates(std::span<const KernelCandidate> candidates) const;
+  Trial first_made_of(std::span<const KernelCandidate> candidates, const std::set<Sha256>& code,
+                      const std::set<kernel::UnwaitedInputs>& unwaited, const std::stop_token& stop);
   void prefer_simplest(std::vector<Trial>& trials) const;
   Trial next_trial(const search::SharedKernel& kernel, const Entry& entry, int place, const std::stop_token& stop);
   [[nodiscard]] double estimate(const BuiltKernel& built) const;

@@ -74,7 +74,7 @@ struct KernelReport {
   double predicted_us = 0;
   double estimated_us = 0;      ///< the same after compilation (BuiltKernel)
   int candidate = 0;            ///< which of the kernel's candidates, by prediction
-  int candidates = 0;           ///< how many candidates the kernel has
+  int candidates = 0;           ///< how many candidates the kernel has, those made of them included
   int overtaken = 0;            ///< candidates with better predictions that it was put ahead of after compilation
   double equal_within_us = 0;   ///< where it was taken for being simpler: what counts as equal
   bool spills_in_loop = false;  ///< as tuning/kernels/built_kernel.h has it: no candidate that was built does without

@@ -174,9 +174,9 @@ void record_plan(const TuningContext& context, const ChosenKernels& chosen, Tune
     if (distinct.insert(kernel.hash).second) tuned.bundle.kernels.push_back(kernel);
     const ChosenKernels::Origin& from = chosen.kernels[launch];
     tuned.kernels.push_back({from.key, built.generated.name, built.generated.source, built.compiled.resources,
-                             launched.predicted_us, built.estimated_us, built.candidate.place, from.candidates,
-                             built.overtaken, built.equal_within_us, spills_in_loop(built), built.verification,
-                             built.measurement});
+                             launched.predicted_us, built.estimated_us, built.candidate.place,
+                             std::max(from.candidates, built.candidate.place + 1), built.overtaken,
+                             built.equal_within_us, spills_in_loop(built), built.verification, built.measurement});
   }
   const db::Label label = neighbour ? db::Label::near : db::Label::predicted;
   api::Plan& plan = tuned.plan;

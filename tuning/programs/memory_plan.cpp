@@ -55,17 +55,39 @@ std::int64_t least_arena_bytes(const api::ProgramRegion& region, ResultMemory re
   return most_alive(memory.blocks, memory.lenders.memory);
 }
 
-std::vector<std::size_t> steps_of_peak(const api::ProgramRegion& region) {
-  const std::vector<api::Lifetime> lifetimes = api::lifetimes_of(region);
+namespace {
+
+/// The step at which the arena's values are most.
+std::ptrdiff_t step_of_peak(const api::ProgramRegion& region, const std::vector<api::Lifetime>& lifetimes) {
   std::vector<std::int64_t> alive(region.steps.size(), 0);
   for (std::size_t v = 0; v < region.values.size(); ++v) {
     if (region.values[v].storage != Storage::arena || lifetimes[v].empty()) continue;
     for (int s = std::max(0, lifetimes[v].first); s <= lifetimes[v].last && s < std::ssize(alive); ++s)
       alive[s] += region.values[v].type.bytes();
   }
-  const std::ptrdiff_t peak = std::ranges::max_element(alive) - alive.begin();
+  return std::ranges::max_element(alive) - alive.begin();
+}
+
+}  // namespace
+
+std::vector<std::size_t> readers_of_peak(const api::ProgramRegion& region) {
+  const std::vector<api::Lifetime> lifetimes = api::lifetimes_of(region);
+  const std::ptrdiff_t peak = step_of_peak(region, lifetimes);
   std::vector<std::size_t> steps;
-  for (std::ptrdiff_t s = std::min(peak, std::ssize(alive) - 1); s >= 0; --s) {
+  for (std::ptrdiff_t s = peak; s < std::ssize(region.steps); ++s) {
+    const auto was_there = [&](int value) {
+      return region.values[value].storage == Storage::arena && lifetimes[value].first <= peak;
+    };
+    if (std::ranges::any_of(region.steps[s].parameters, was_there)) steps.push_back(s);
+  }
+  return steps;
+}
+
+std::vector<std::size_t> steps_of_peak(const api::ProgramRegion& region) {
+  const std::vector<api::Lifetime> lifetimes = api::lifetimes_of(region);
+  const std::ptrdiff_t peak = step_of_peak(region, lifetimes);
+  std::vector<std::size_t> steps;
+  for (std::ptrdiff_t s = std::min(peak, std::ssize(region.steps) - 1); s >= 0; --s) {
     const auto stays = [&](int value) { return lifetimes[value].last >= peak; };
     if (std::ranges::any_of(region.steps[s].results, stays)) steps.push_back(s);
   }

@@ -20,6 +20,8 @@ std::int64_t least_arena_bytes(const api::ProgramRegion& region, ResultMemory re
 
 /// The steps that write what is alive where the arena's values are most, the last ones first.
 std::vector<std::size_t> steps_of_peak(const api::ProgramRegion& region);
+/// The steps that read what is alive there.
+std::vector<std::size_t> readers_of_peak(const api::ProgramRegion& region);
 
 /// Gives every value whose place is the program's to choose its place in the region's arena or in the memory of a
 /// result, from the order of the steps, and fills the region's arena and lower bound. Values that no step touches lie

@@ -10,6 +10,7 @@
 #include "graph/canonical.h"
 #include "graph/codec/codec.h"
 #include "graph/subgraph.h"
+#include "tuning/programs/batch_halves.h"
 #include "tuning/programs/eager_memory.h"
 #include "tuning/programs/memory_plan.h"
 #include "tuning/programs/region_pieces.h"
@@ -111,7 +112,7 @@ class RegionBuilder {
     give_results_memory();
     STITCH_TRY(put_in_order(unordered));
     plan_memory(region_, results_);
-    if (apart_) find_levels_at_peak();
+    if (apart_) find_peak();
     region_.eager_bytes = eager_peak_bytes(graph_);
     tables_.program.regions[index] = std::move(region_);
     return index;
@@ -119,6 +120,8 @@ class RegionBuilder {
 
   /// Of fragments of several parts that write what is alive where most is, the last ones first. After build.
   [[nodiscard]] const std::vector<int>& levels_at_peak() const { return levels_at_peak_; }
+  /// Library's products over a batch that read what is alive there, the first ones first. After build.
+  [[nodiscard]] const std::vector<NodeId>& products_at_peak() const { return products_at_peak_; }
 
  private:
   int add_value(ProgramValue value) {
@@ -405,11 +408,20 @@ class RegionBuilder {
     return {};
   }
 
-  void find_levels_at_peak() {
+  void find_peak() {
     std::map<std::vector<int>, int> level_of;  // by what their steps write
+    std::map<std::vector<int>, NodeId> product_of;
     for (std::size_t p = 0; p < pieces_.pieces().size(); ++p) {
       const auto* const* site = std::get_if<const graph::FragmentSite*>(&pieces_.pieces()[p].work);
       if (site != nullptr && parts_of(graph_, **site).size() > 1) level_of.emplace(steps_[p].results, (*site)->level);
+      const auto* const* call = std::get_if<const graph::LibraryCall*>(&pieces_.pieces()[p].work);
+      if (call != nullptr && std::holds_alternative<api::LibraryStep>(steps_[p].work) &&
+          has_batch(graph_.node((*call)->root)))
+        product_of.emplace(steps_[p].results, (*call)->root);
+    }
+    for (const std::size_t step : readers_of_peak(region_)) {
+      const auto found = product_of.find(region_.steps[step].results);
+      if (found != product_of.end()) products_at_peak_.push_back(found->second);
     }
     for (const std::size_t step : steps_of_peak(region_)) {
       const auto found = level_of.find(region_.steps[step].results);
@@ -422,9 +434,10 @@ class RegionBuilder {
   const Graph& graph_;
   const std::int64_t occurrences_;
   const bool carried_;
-  const bool apart_;  ///< somebody asks for levels_at_peak
+  const bool apart_;  ///< somebody asks for what is at the peak
   const ResultMemory results_;
   std::vector<int> levels_at_peak_;
+  std::vector<NodeId> products_at_peak_;
   ProgramRegion region_;
   std::vector<ProgramStep> steps_;  ///< per piece
   std::vector<ProgramStep> late_copies_;
@@ -452,20 +465,31 @@ std::int64_t memory_needed_by(const ProgramRegion& region) {
 
 /// Where a program needs more memory than operators that run one at a time, parts of fragments are put apart: a cut
 /// packs what is on one level, such as the weights of all layers, of which each is wanted at another time. Each part is
-/// one more launch, so that it must pay.
-class Parting {
+/// one more launch, so that it must pay. In the last resort a library's product over a batch (attention's, with the
+/// softmax before it) is made in halves.
+class ProgramParting {
  public:
-  Parting(Tables& tables, const Graph& graph) : tables_(tables), graph_(graph) {}
+  ProgramParting(Tables& tables, const Graph& graph)
+      : tables_(tables), graph_(graph), eager_(tables.program.regions[0].eager_bytes) {}
 
   Status part() {
+    STITCH_TRY(part_fragments());
+    return needed() <= eager() ? Status() : halve_products();
+  }
+
+ private:
+  /// Of a graph that computes the same as one whose operators need `eager` bytes.
+  ProgramParting(Tables& tables, const Graph& graph, std::int64_t eager)
+      : tables_(tables), graph_(graph), eager_(eager) {}
+
+  Status part_fragments() {
     if (needed() <= eager()) return {};
     STITCH_TRY(part_everywhere());
     return needed() <= eager() ? Status() : part_at_peaks();
   }
 
- private:
   [[nodiscard]] std::int64_t needed() const { return memory_needed_by(tables_.program.regions[0]); }
-  [[nodiscard]] std::int64_t eager() const { return tables_.program.regions[0].eager_bytes; }
+  [[nodiscard]] std::int64_t eager() const { return eager_; }
   /// A twentieth less than before, or no more than eager.
   [[nodiscard]] bool pays(std::int64_t bytes, std::int64_t before) const {
     constexpr double least_saving = 0.05;
@@ -475,13 +499,14 @@ class Parting {
   struct Parted {
     api::Program program;
     std::vector<int> levels_at_peak;  ///< of fragments that could be parted, the last ones first
+    std::vector<NodeId> products_at_peak;
   };
   Result<Parted> build(const PartsApart& apart) {
     Tables tables{tables_.options, {}, {}, {}, tables_.ours};
     RegionBuilder builder(tables, graph_, "", 1, false, apart);
     if (const Result<int> outermost = builder.build(); !outermost) return outermost.error();
     tables_.ours = std::move(tables.ours);
-    return Parted{std::move(tables.program), builder.levels_at_peak()};
+    return Parted{std::move(tables.program), builder.levels_at_peak(), builder.products_at_peak()};
   }
 
   /// Large parts, of all fragments.
@@ -518,8 +543,35 @@ class Parting {
     return {};
   }
 
+  /// One of the products that read what is alive where most is, in halves. Two more calls and what joins them cost more
+  /// than a part of a fragment, so that nothing less than what eager needs will do.
+  Status halve_products() {
+    constexpr std::size_t most_tries = 2;
+    constexpr double most_above = 1.25;  // what one operand does not make up for, and looking takes its time
+    if (static_cast<double>(needed()) > most_above * static_cast<double>(eager())) return {};
+    // With fragments apart other products may be at the peak; these are those of the program that there would be.
+    STITCH_ASSIGN(const Parted as_is, build({std::numeric_limits<std::int64_t>::max(), {}}));
+    for (std::size_t t = 0; t < std::min(most_tries, as_is.products_at_peak.size()); ++t) {
+      STITCH_ASSIGN(const Graph halved, halve_batch(graph_, as_is.products_at_peak[t]));
+      Tables tables{tables_.options, {}, {}, {}, tables_.ours};
+      if (const Result<int> outermost = RegionBuilder(tables, halved, "", 1, false).build(); !outermost)
+        return outermost.error();
+      // At the peaks first: where nothing else is short of memory, no fragment has to be in parts.
+      ProgramParting parting(tables, halved, eager());
+      STITCH_TRY(parting.part_at_peaks());
+      STITCH_TRY(parting.part_fragments());
+      tables_.ours = std::move(tables.ours);
+      if (memory_needed_by(tables.program.regions[0]) > eager()) continue;
+      tables_.program = std::move(tables.program);
+      tables_.program.regions[0].eager_bytes = eager();
+      return {};
+    }
+    return {};
+  }
+
   Tables& tables_;
   const Graph& graph_;
+  const std::int64_t eager_;
 };
 
 }  // namespace
@@ -531,7 +583,7 @@ Result<api::Program> build_program(const graph::Graph& graph, const ProgramOptio
   const Graph& outer = tiled ? *tiled : graph;
   const Result<int> outermost = RegionBuilder(tables, outer, "", 1, false).build();
   if (!outermost) return outermost.error();
-  STITCH_TRY(Parting(tables, outer).part());
+  STITCH_TRY(ProgramParting(tables, outer).part());
   api::Program& program = tables.program;
   program.parameters = ports(program.regions[0], program.regions[0].parameters);
   program.results = ports(program.regions[0], program.regions[0].results);

@@ -9,12 +9,14 @@ foreign-function interface: with all derivatives, batches, loops around the func
 XLA runs itself, and it is said once per reason. docs/jax.md has the whole.
 """
 
-from .. import _native
-from . import _primitive, _report
+import os
+
+from .. import _locks, _native
+from . import _primitive, _programs, _report
 from ._jit import jit
 from ._options import list_options
 
-__all__ = ["CUSTOM_CALL", "jit", "list_options", "report", "reset"]
+__all__ = ["CUSTOM_CALL", "jit", "list_options", "report", "reset", "write_lock"]
 
 CUSTOM_CALL = _primitive.CUSTOM_CALL
 """The name of the custom call, for `jax.export.DisabledSafetyCheck.custom_call`."""
@@ -34,3 +36,12 @@ def report() -> dict:
 def reset() -> None:
     """Begins the report's counts anew; programs stay."""
     _report.reset(_native.xla_run_count())
+
+
+def write_lock(path: str | os.PathLike[str]) -> int:
+    """Writes which plans, and which code, the programs have that the process made: how many programs.
+
+    Text for version control without times, sorted: equal programs give equal bytes. It is what `stitch.jax.jit(lock=)` and
+    STITCH_LOCK take, and `stitch lock --check` looks at.
+    """
+    return _locks.write(path, _programs.locks())

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+from .. import _locks
 from .._settings import EFFORTS, PRECISIONS, checked, constraints_of, given as given_elsewhere
 
 
@@ -38,13 +39,16 @@ class Settings:
     """Address of a stitchd; by default $STITCH_SERVER, else the user's own, started where none answers."""
     max_workspace_bytes: int | None = None
     """A program that needs more memory beside its arguments and results is not taken: XLA runs the function."""
+    lock: str | None = None
+    """A file of `stitch.jax.write_lock` (or `stitch lock`): calls are the programs that it names and no others; XLA runs
+    the rest."""
     disable: bool = False
     """XLA runs everything."""
 
     @property
     def tuned(self) -> str:
         """The effort, all said of it."""
-        return self.effort if self.improve else "none"
+        return self.effort if self.improve and self.lock is None else "none"
 
     @property
     def constraints(self) -> str:
@@ -73,5 +77,7 @@ def check(given: dict) -> None:
 
 
 def settings_of(given: dict) -> Settings:
-    """Reads environment and file now, not when the function was wrapped. Errors: ValueError, with variable or key."""
-    return Settings(**{**given_elsewhere(Settings, _CHOICES, "jax"), **given})
+    """Reads environment, file and lock now, not when the function was wrapped. Errors: ValueError, with variable or key;
+    those of `_locks.read`."""
+    settings = Settings(**{**given_elsewhere(Settings, _CHOICES, "jax"), **given})
+    return settings if settings.lock is None else dataclasses.replace(settings, lock=_locks.read(settings.lock))

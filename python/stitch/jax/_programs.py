@@ -1,6 +1,7 @@
 """Programs of what JAX traced."""
 
 import base64
+import contextlib
 import dataclasses
 import gzip
 import hashlib
@@ -29,6 +30,8 @@ class Call:
     """What only the reference evaluator computes: step and reason."""
     launches: int
     library_calls: int
+    lock: str
+    """What a lock has of the program."""
 
     def count(self) -> None:
         """Tells the report of a call that is lowered."""
@@ -96,6 +99,7 @@ def asked(jaxpr: core.ClosedJaxpr, settings: Settings, name: str, device: str, i
         settings.server,
         settings.max_workspace_bytes,
         settings.constraints,
+        settings.lock,
         in_place,
         products,
     )
@@ -127,8 +131,8 @@ def made(asked: Asked, deadline_ms: int, reference: bool) -> Call:
     """The program that was asked, made where the process has none yet. `reference`: steps without a kernel may be the
     reference evaluator's.
 
-    Errors: Unsupported (what no stream takes), ConstraintError (more memory than the settings allow), PlanMissing (no
-    kernel for a step), Unavailable, Timeout.
+    Errors: Unsupported (what no stream takes), ConstraintError (more memory than the settings allow, or not what their
+    lock names), PlanMissing (no kernel for a step), Unavailable, Timeout.
     """
     with _lock:
         call = _made.get(asked.key)
@@ -145,18 +149,23 @@ def _make(asked: Asked, deadline_ms: int) -> Call:
     missed = _report.misses()
     _server.look_for(settings.server, deadline_ms)
     wish = _tuning.Wish(settings.tuned, settings.budget_seconds)
-    document = _program.make(
-        asked.fragment,
-        deadline_ms=deadline_ms,
-        improve=wish.is_look_ups,
-        server=settings.server,
-        products=asked.key[-1],
-        device=device,
-        constraints=",".join(filter(None, (settings.constraints, "in_place" if asked.in_place else ""))),
-    )
+    lock = settings.lock
+    with contextlib.nullcontext() if lock is None else lock.named():
+        document = _program.make(
+            asked.fragment,
+            deadline_ms=deadline_ms,
+            improve=wish.is_look_ups,
+            server=settings.server,
+            products=asked.key[-1],
+            device=device,
+            constraints=",".join(filter(None, (settings.constraints, "in_place" if asked.in_place else ""))),
+            lock="" if lock is None else lock.text,
+        )
     _report.explain_misses(asked.name, missed)
     # What cannot be opened is found now, when XLA can still take its place.
     program = _program.Program(document, device)
+    if lock is not None:
+        lock.check(program)
     _program.tune_later(program, asked.fragment, wish, settings.server, settings.constraints)
     _program.check_workspace(program, settings.max_workspace_bytes)
     info = program.info
@@ -170,6 +179,7 @@ def _make(asked: Asked, deadline_ms: int) -> Call:
         tuple(map(tuple, info["fallbacks"])),
         info["launches"],
         info["steps"].get("library", 0),
+        program.lock(),
     )
     with _lock:
         if asked.key in _made:
@@ -178,3 +188,9 @@ def _make(asked: Asked, deadline_ms: int) -> Call:
     if not call.fallbacks or settings.products != "xla":
         _report.count("programs")
     return call
+
+
+def locks() -> list[str]:
+    """What locks have of the programs that the process made."""
+    with _lock:
+        return [call.lock for call in _made.values()]

@@ -1,6 +1,7 @@
 """An ONNX file, and the programs that are made of it for the shapes of its inputs."""
 
 import collections
+import contextlib
 import itertools
 import os
 import pathlib
@@ -208,6 +209,11 @@ class Model:
                     found[declared or f"{name}.{position}"] = extents[declared or f"{name}.{position}"]
         return found
 
+    def locks(self) -> list[str]:
+        """What locks have of the programs that are kept."""
+        with self._lock:
+            return [prepared.program.lock() for prepared in self._prepared.values()]
+
     def latest(self) -> Prepared | None:
         """What was made or used last."""
         with self._lock:
@@ -221,6 +227,8 @@ class Model:
 
     def _open(self, document: bytes) -> _program.Program:
         program = _program.Program(document, self._options.device, self._options.device_id)
+        if self._options.lock is not None:
+            self._options.lock.check(program)
         _program.check_workspace(program, self._options.max_workspace_bytes)
         return program
 
@@ -242,16 +250,18 @@ class Model:
         with translated(making=True):
             _server.look_for(options.server, options.deadline_ms)
             wish = _tuning.Wish(options.tuned, options.budget_seconds)
-            document = _program.make(
-                fragment,
-                deadline_ms=options.deadline_ms,
-                improve=wish.is_look_ups,
-                server=options.server,
-                products=_program.default_products(options.device),
-                device=options.device,
-                ordinal=options.device_id,
-                constraints=self._constraints,
-            )
+            with contextlib.nullcontext() if options.lock is None else options.lock.named():
+                document = _program.make(
+                    fragment,
+                    deadline_ms=options.deadline_ms,
+                    improve=wish.is_look_ups,
+                    server=options.server,
+                    products=_program.default_products(options.device),
+                    device=options.device,
+                    ordinal=options.device_id,
+                    constraints=self._constraints,
+                    lock="" if options.lock is None else options.lock.text,
+                )
             program = self._open(document)
             _program.tune_later(program, fragment, wish, options.server, self._constraints)
         return self._prepared_of(program, list(fragment.parameter_names), self._weights(fragment))

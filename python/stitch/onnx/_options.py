@@ -3,7 +3,7 @@
 import dataclasses
 import enum
 
-from .. import _settings
+from .. import _locks, _settings, errors
 from .._settings import nearest
 from ._errors import InvalidArgument, NotImplemented
 from ._values import OrtValue
@@ -251,13 +251,15 @@ class ProviderOptions:
     """How many programs a session keeps, one per set of shapes; more than that and the oldest is made anew."""
     max_workspace_bytes: int | None = None
     """A program that needs more memory beside its inputs and results (arena and workspaces) is refused."""
+    lock: str | None = None
+    """A file of `InferenceSession.write_lock` (or `stitch lock`): programs are those that it names, others are refused."""
     disable: bool = False
     """onnxruntime runs the model."""
 
     @property
     def tuned(self) -> str:
         """The effort, all said of it."""
-        return self.effort if self.improve else "none"
+        return self.effort if self.improve and self.lock is None else "none"
 
 
 _CHOICES = {"effort": _settings.EFFORTS, "precision": _settings.PRECISIONS}
@@ -270,7 +272,7 @@ def list_provider_options() -> list[str]:
 
 def provider_options(given: dict) -> ProviderOptions:
     """Values may be text, as onnxruntime has them; what is not given is the environment's, the user's file's, or the
-    default. Errors: InvalidArgument, naming the nearest option."""
+    default. Errors: InvalidArgument, naming the nearest option, or a lock's line that cannot be read."""
     names = list_provider_options()
     try:
         values = _settings.given(ProviderOptions, _CHOICES, "onnx")
@@ -278,9 +280,11 @@ def provider_options(given: dict) -> ProviderOptions:
             if name not in names:
                 raise InvalidArgument(f"StitchExecutionProvider has no option '{name}'{nearest(name, names)}")
             values[name] = _settings.checked(ProviderOptions, _CHOICES, name, value, f"option '{name}'")
+        if values.get("lock") is not None:
+            values["lock"] = _locks.read(values["lock"])
     except InvalidArgument:
         raise
-    except ValueError as error:
+    except (ValueError, errors.CompatibilityError) as error:
         raise InvalidArgument(str(error)) from None
     if values.get("device", "emulated") not in ("emulated", "cuda"):
         raise InvalidArgument(f"option 'device': '{values['device']}' is neither emulated nor cuda")

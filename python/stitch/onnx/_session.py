@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import numpy
 
 from . import _context, _initializers, _options, _report, _types
+from .. import _locks
 from .._settings import nearest
 from ._errors import EngineError, EPFail, Fail, InvalidArgument, NoSuchFile, NotImplemented, OnnxError, PlanMissing
 from ._model import _UNKNOWN, Model
@@ -387,6 +388,11 @@ class InferenceSession:
         """What the program used last is (`stitch.Program.info`); None before the first, or where onnxruntime runs."""
         prepared = self._model.latest()
         return None if prepared is None or self._theirs is not None else prepared.program.info
+
+    def write_lock(self, path: str | os.PathLike[str]) -> int:
+        """Writes which plans, and which code, the session's programs have: how many programs. Text for version control
+        without times; what the option `lock` takes, as it takes what `stitch lock` wrote of the model."""
+        return _locks.write(path, self._model.locks())
 
     def _record(self, name: str, began: int) -> None:
         with self._lock:

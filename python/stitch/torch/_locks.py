@@ -14,7 +14,7 @@ import json
 import os
 import re
 
-from .. import errors
+from .. import _locks, errors
 from . import _report
 
 _FIRST = "stitch-lock 1"
@@ -59,13 +59,7 @@ class Lock:
 
 def read(path: str) -> Lock:
     """Errors: InvalidArgument (it cannot be opened), ParseError and CompatibilityError, with file and line."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            return Lock(path, file.read())
-    except OSError as error:
-        raise errors.InvalidArgument(f"lock {path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise errors.ParseError(f"lock {path}: no text ({error})") from error
+    return Lock(path, _locks.read_text(path))
 
 
 @functools.lru_cache(maxsize=16)

@@ -513,6 +513,8 @@ class Piece(torch.nn.Module):
         self._broken = False
         self._products = settings.products if any(map(_partition.is_library, nodes)) else ""
         self._strict = settings.lock is not None and settings.fallback == "error"
+        # Guards of a graph that one rank compiles for all do not look at the number of the GPU.
+        self._roams = device.type == "cuda" and getattr(torch.compiler.config, "compile_on_one_rank", False)
         self._inductor = None
         if settings.fallback == "inductor":
             self._inductor = _inductor.Compiled(operators, self._run_eagerly, device)
@@ -561,6 +563,9 @@ class Piece(torch.nn.Module):
             return self._run_elsewhere(arguments)
         if _memory.is_not_all():
             return self._run_eagerly(arguments)
+        if self._roams and any(isinstance(a, torch.Tensor) and a.device != self._device for a in arguments):
+            _report.failed("roams", f"kernels that were loaded for {self._device} are not run on another GPU")
+            return self._run_elsewhere(arguments)
         run, empty, over = _run_on_host, torch.empty, {}
         if self._device.type == "cuda":
             run, empty = _launch, cuda.empty
