@@ -193,6 +193,7 @@ constexpr auto origin_rows() {
       Row{"contraction/contraction_time.cpp", "factor_instructions", guess, ""},
       Row{"contraction/contraction_time.cpp", "product_instructions", counted, "SASS of CUDA 13.0 for sm_100a"},
       Row{"contraction/contraction_time.cpp", "column_cycles", guess, "32 lanes of 32 bits a cycle for each warp"},
+      Row{"contraction/contraction_time.cpp", "most_without_pairs", rule, "the largest tiles before sm_100"},
       Row{"contraction/contraction_time.cpp", "unit_share", rule, "from here on a loop is said to be bound by a unit"},
 
       Row{"contraction/product_rates.cpp", "fma_share", guess, ""},

@@ -7,6 +7,7 @@
 #include "costmodel/contraction/product_rates.h"
 #include "costmodel/contraction/streamed_reads.h"
 #include "kernel/contraction/computed_operand.h"
+#include "kernel/contraction/contraction_rules.h"
 #include "kernel/contraction/contraction_shape.h"
 #include "kernel/contraction/row_reductions.h"
 #include "kernel/contraction/shown_depth.h"
@@ -62,6 +63,7 @@ struct Engine {
   bool asynchronous = false;                ///< reads operands from shared memory by itself, while warps wait
   int sharing_left = 1, sharing_right = 1;  ///< blocks of a cluster that get what they share from L2 once
   bool copy_engine = false;  ///< tiles come without instructions of those that multiply; blocks stay for several tiles
+  bool pairs = false;  ///< a library's, by tcgen05: blocks that share an operand have a part of it each, and sums apart
 };
 
 Engine engine_of(const ContractionProblem& problem, const ContractionSchedule& s, const DeviceSpec& device) {
@@ -265,7 +267,7 @@ class Pricing {
       const double read = groups * products * (64 * left + s_.warp_columns * right) * s_.block_depth;
       return cycles + read / d_.shared_bytes_per_clock;
     }
-    if (engine_.asynchronous) return 2 * cycles;
+    if (engine_.asynchronous) return 2 * (engine_.pairs ? loaded_bytes() / d_.shared_bytes_per_clock : cycles);
     if (s_.instruction == ContractionInstruction::cuda_core) {
       const double loads = core_load_cycles(s_.thread_rows, left) + core_load_cycles(s_.thread_columns, right);
       return cycles + shape_.warps * loads * s_.block_depth;
@@ -418,9 +420,10 @@ class Pricing {
   /// What of a round's epilogues nothing else hides. From tensor memory a block takes the sums of one tile while those
   /// of the next one are made; where there is room for one tile, once all are in registers, or the last part of them.
   [[nodiscard]] double shown_epilogue_cycles(double x, bool last) const {
-    if (!in_tensor_memory(s_.instruction) || last) return epilogue_cycles(x) / (x > 1 && !last ? 2 : 1);
+    const bool apart = in_tensor_memory(s_.instruction) || engine_.pairs;
+    if (!apart || last) return epilogue_cycles(x) / (x > 1 && !last ? 2 : 1);
     const double turns = static_cast<double>(shape_.depth_tiles) * turn_cycles(x), all = epilogue_cycles(x);
-    if (shape_.sum_turns > 1) return std::max(0.0, all - turns);
+    if (shape_.sum_turns != 1) return std::max(0.0, all - turns);
     const double before = all * (1 - static_cast<double>(kernel::taken_columns(s_)) / s_.warp_columns);
     return before + x * shape_.sum_columns * column_cycles + std::max(0.0, all - before - turns);
   }
@@ -476,8 +479,10 @@ constexpr std::array library_tiles = {
     LibraryTile{256, 128, 64, 64, 64, 3}, LibraryTile{128, 256, 64, 64, 64, 3}, LibraryTile{128, 128, 64, 64, 64, 4},
     LibraryTile{128, 64, 64, 64, 32, 5},  LibraryTile{64, 128, 64, 32, 64, 5},  LibraryTile{64, 64, 128, 32, 32, 4},
     LibraryTile{64, 32, 128, 32, 16, 5},  LibraryTile{32, 64, 128, 16, 32, 5},  LibraryTile{32, 32, 128, 16, 16, 6},
-    LibraryTile{16, 64, 256, 16, 16, 5},  LibraryTile{64, 16, 256, 16, 16, 5},
+    LibraryTile{16, 64, 256, 16, 16, 5},  LibraryTile{64, 16, 256, 16, 16, 5},  LibraryTile{256, 256, 128, 128, 64, 3},
 };
+
+constexpr int most_without_pairs = 256 * 128;  // results of a tile that registers hold
 
 /// As a library computes it: a gradient by the data leaves out the products with what is in its input's holes.
 ContractionProblem without_holes(ContractionProblem problem) {
@@ -502,6 +507,7 @@ double best_tile_us(const ContractionProblem& problem, const DeviceSpec& device,
   const bool doubles = problem.accumulator == DType::f64;
   const bool asynchronous = device.tensor.synchronous_share < 1 && !doubles;
   Engine engine{rate, asynchronous, 1, 1, asynchronous};
+  engine.pairs = asynchronous && kernel::tensor_memory_instruction_for(problem, device).has_value();
   ContractionSchedule s;
   s.instruction = singles   ? ContractionInstruction::mma_m16n8k8_tf32
                   : doubles ? ContractionInstruction::mma_m16n8k4_f64
@@ -516,9 +522,11 @@ double best_tile_us(const ContractionProblem& problem, const DeviceSpec& device,
   s.group = 8;
   double best = std::numeric_limits<double>::infinity();
   for (const LibraryTile& tile : library_tiles) {
+    if (tile.rows * tile.columns > most_without_pairs && !engine.pairs) continue;
     s.block_rows = tile.rows;
     s.block_columns = tile.columns;
-    s.block_depth = std::max(16, tile.depth_bytes / size);
+    // Where products are as fast as those of pairs, tiles are as deep as the swizzle lets them be.
+    s.block_depth = engine.pairs ? 128 / size : std::max(16, tile.depth_bytes / size);
     s.warp_rows = tile.warp_rows;
     s.warp_columns = tile.warp_columns;
     if (rate == 0) {

@@ -35,7 +35,7 @@ struct ContractionSpaceOptions {
   /// Blocks that share a tile's depth; 1: none do, nor turns of several tiles, so that a sum's order does not depend on
   /// the other extents.
   int most_split = 32;
-  bool warpgroups = true;  ///< also wgmma; false: what multiplies follows from types and device alone
+  bool warpgroups = true;  ///< also wgmma and tcgen05; false: what multiplies follows from types and device alone
 };
 
 /// Calls `visit` once for each legal schedule: tiles of blocks and warps, depth, stages at both levels, splits of the
