@@ -116,7 +116,7 @@ Result<std::map<std::string, Lines>> read_lines(const std::filesystem::path& pat
     if (!whole) return make_error(ErrorKind::parse, "{}, line {}: no measurement of a product", path.string(), number);
     for (const char* predicted : {"predicted_us", "library_us", "bound_by", "parts"}) object.erase(predicted);
     const auto name = object["name"].get<std::string>();
-    lines[name].push_back({.line = std::move(object)});
+    lines[name].emplace_back().line = std::move(object);
   }
   return lines;
 }
