@@ -13,9 +13,12 @@ import argparse
 import json
 import pathlib
 import subprocess
+import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "bench"))
+import provenance  # noqa: E402
 #       bytes a µs that copies reach: bandwidth and copies' share of it, base/device_spec.cpp
 GPUS = {"h100": 3352e3 * 0.91, "a100-80gb": 2039e3 * 0.855, "rtx3090": 936e3 * 0.92}
 LAUNCH_US = 2.0  # of a kernel behind another: gap, ramp-up and drain
@@ -28,8 +31,8 @@ SHAPES = (
     ("unet/320", 8, 32, 320, 320), ("unet/640", 8, 16, 640, 640), ("unet/320, 64 × 64", 2, 64, 320, 320))
 PAGE = """# Winograd's convolutions: the bound, and what is planned
 
-Written by `bench/contractions/winograd.py`; every time is a prediction, in µs, and nothing was measured. Convolutions
-have windows of 3 × 3 and a padding of 1, features last.
+Written by `{command}` on {date}, commit {commit}, {machine}; every time is a prediction, in µs, and nothing was measured.
+Convolutions have windows of 3 × 3 and a padding of 1, features last.
 
 ## f32 by CUDA cores: the bound
 The direct form (the faster of ours and the library's) beside a batched product and transforms that read and write every
@@ -168,7 +171,8 @@ def main():
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         page = PAGE.format(f32=bound_table(options, "f32", folder), f16=bound_table(options, "f16", folder),
-                           planned="" if options.bound else planned_table(options, folder))
+                           planned="" if options.bound else planned_table(options, folder),
+                           **provenance.about("bench/contractions/winograd.py --write"))
     if options.write:
         (ROOT / "bench/results/winograd.md").write_text(page)
     print(page)
