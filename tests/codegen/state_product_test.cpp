@@ -187,7 +187,13 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& each) { return each.param.name; });
 
 TEST(StateProductEmulated, AMissingBarrierIsFound) {
-  const Shape shape{.rows = 16, .columns = 64, .depth = 64, .column_warps = 4, .chunks = 2, .tiles_at_once = 2};
+  const Shape shape{.name = "a_missing_barrier",
+                    .rows = 16,
+                    .columns = 64,
+                    .depth = 64,
+                    .column_warps = 4,
+                    .chunks = 2,
+                    .tiles_at_once = 2};
   const KernelCase without = profiler::test::mutated(case_of(shape), "sums);\n  __syncthreads();", "sums);");
   const KernelOutcome outcome = launch(without, inputs_of(shape));
   ASSERT_FALSE(outcome.findings.empty());

@@ -179,10 +179,14 @@ TEST(ProductFeatures, AreFiniteAndWithinTheirKind) {
     for (std::size_t i = 0; i < row.size(); ++i) {
       const FeatureColumn& column = feature_columns()[i];
       EXPECT_FALSE(std::isinf(row[i])) << column.name;
-      if (column.kind == FeatureKind::constant) EXPECT_FALSE(std::isnan(row[i])) << column.name;
+      if (column.kind == FeatureKind::constant) {
+        EXPECT_FALSE(std::isnan(row[i])) << column.name;
+      }
       if (std::isnan(row[i])) continue;
       EXPECT_GE(row[i], 0) << column.name;
-      if (column.kind == FeatureKind::share) EXPECT_LE(row[i], 1 + 1e-6) << column.name;
+      if (column.kind == FeatureKind::share) {
+        EXPECT_LE(row[i], 1 + 1e-6) << column.name;
+      }
     }
   }
 }
