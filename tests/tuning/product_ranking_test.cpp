@@ -61,7 +61,7 @@ TEST(ProductRanking, ACombinedModelPutsSchedulesInItsOrder) {
     const ProductKernels::Ranked& ranked = after->best[i];
     EXPECT_NEAR(ranked.predicted_us, trained->model.predict(ranked.features(nullptr), ranked.analytical_us),
                 1e-6 * ranked.predicted_us);
-    if (i > 0) EXPECT_GE(ranked.predicted_us, after->best[i - 1].predicted_us);
+    EXPECT_GE(ranked.predicted_us, i == 0 ? 0 : after->best[i - 1].predicted_us);
   }
 
   costmodel::TrainedCostModel unproven = trained->model;
