@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <functional>
+#include <limits>
 
 #include "base/random.h"
 #include "costmodel/kernel_features.h"
@@ -178,7 +179,7 @@ TEST(RecordingSearch, SaysWhyAKernelCannotBeSearched) {
        "candidate 00000000000000020000000000000001 is predicted at nan"},
       {[](RecordedKernel& k) { k.candidates[1].median = 0; },
        "candidate 00000000000000020000000000000002 is recorded at 0"},
-      {[](RecordedKernel& k) { set(k.candidates[5], "waves", std::nan("")); },
+      {[](RecordedKernel& k) { set(k.candidates[5], "waves", std::numeric_limits<double>::infinity()); },
        "candidate 5 has a feature that is not finite"},
   };
   for (const auto& each : cases) {
