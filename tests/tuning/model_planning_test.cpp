@@ -134,8 +134,11 @@ TEST_P(FragmentTuningSlow, NoCandidateOnTheWayToThePlanFails) {
   EXPECT_EQ(tuned->report.verified_kernels, tuned->report.kernels);
   for (const TunedFragment& fragment : tuned->fragments) {
     for (const db::Candidate& candidate : fragment.trials.candidates) {
+      // What spills where another one does not is right, and only not wanted.
+      const bool left_out = candidate.outcome == db::Outcome::constraint &&
+                            candidate.detail.ends_with("in a loop, and another candidate does without");
       const bool fine = candidate.outcome == db::Outcome::untested || candidate.outcome == db::Outcome::correct;
-      EXPECT_TRUE(fine) << candidate.detail << "\n" << candidate.schedule;
+      EXPECT_TRUE(fine || left_out) << candidate.detail << "\n" << candidate.schedule;
     }
   }
 }
