@@ -2,7 +2,6 @@
 
 import logging
 import os
-import signal
 import subprocess
 import sys
 
@@ -13,6 +12,7 @@ jax = pytest.importorskip("jax", reason="jax is not installed")
 
 import jax.numpy as jnp  # noqa: E402
 from conftest import jobs_of, servers, settled  # noqa: E402
+from daemons import stop  # noqa: E402
 from test_server import own  # noqa: E402, F401
 from jax.extend import core  # noqa: E402
 
@@ -757,7 +757,7 @@ def test_without_a_device_or_a_server_xla_runs():
 def test_a_server_that_was_stopped_is_waited_for_once(own, monkeypatch):  # noqa: F811
     stitch.connect()
     (process,) = servers(own)
-    os.kill(process, signal.SIGSTOP)
+    stop(process)
     monkeypatch.setattr(stitch._server, "_MOST_PATIENCE_SECONDS", 0.6)
     x = jnp.linspace(-1, 1, 24)
     for scale in (6.5, 7.5):

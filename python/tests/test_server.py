@@ -6,7 +6,7 @@ import signal
 import time
 
 import pytest
-from conftest import servers
+from daemons import servers, stop
 from test_client import row_sums
 
 import stitch
@@ -59,7 +59,7 @@ def test_a_server_that_is_not_to_be_started_is_not(own, monkeypatch):
 def test_a_server_that_was_stopped_costs_front_ends_their_patience_once(own, monkeypatch):
     stitch.connect()
     (process,) = servers(own)
-    os.kill(process, signal.SIGSTOP)
+    stop(process)
     connect, tried = _server.connect, []
     monkeypatch.setattr(_server, "_MOST_PATIENCE_SECONDS", 0.6)
     monkeypatch.setattr(_server, "connect", lambda *of, **settings: tried.append(settings) or connect(*of, **settings))

@@ -404,14 +404,14 @@ def test_nothing_is_said_when_a_program_ends(tmp_path):
 
 
 STOPPED = """
-import os, signal, sys, threading
+import os, sys, threading
 sys.path.insert(0, sys.argv[1])
 import torch, stitch, stitch.torch
-from daemons import servers
+import daemons
 
 def stop():
-    for server in servers(os.environ["XDG_RUNTIME_DIR"]):
-        os.kill(server, signal.SIGSTOP)
+    for server in daemons.servers(os.environ["XDG_RUNTIME_DIR"]):
+        daemons.stop(server)
 
 stitch.connect()
 torch.compile(lambda x: x * 2, backend="eager")(torch.ones(2))  # what is slow at first is no wait for a server
