@@ -3,10 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <csignal>
 #include <fstream>
+#include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <thread>
 
 #include "db/sqlite_store.h"
@@ -42,8 +44,18 @@ std::string state_of(const StitchdProcess& daemon, std::int64_t job) {
   return document.is_object() ? document.value("state", std::string()) : std::string();
 }
 
-/// Tunes fragments of which each has kernels of its own, one job after the other.
-void tune_all(const StitchdProcess& daemon) {
+/// Whether a runner has come so far that it is asked and not ended by the signal.
+bool can_be_asked(int runner) {
+  std::ifstream status(fmt::format("/proc/{}/status", runner));
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("SigBlk:")) return (std::stoull(line.substr(7), nullptr, 16) >> (SIGTERM - 1) & 1) != 0;
+  }
+  return false;
+}
+
+/// Tunes fragments of which each has kernels of its own, one job after the other; `disturb` is called time and again
+/// while one runs, with its number.
+void tune_all(const StitchdProcess& daemon, const std::function<void(int)>& disturb) {
   for (int i = 0; i < 6; ++i) {
     const std::string fragment = graph::encode(tuning::samples::softmax(48 + i, 96 + 32 * i), graph::Encoding::json);
     const raw::Answer answer =
@@ -53,13 +65,15 @@ void tune_all(const StitchdProcess& daemon) {
     std::string state = state_of(daemon, job);
     while (state == "queued" || state == "running") {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      disturb(i);
       state = state_of(daemon, job);
     }
     ASSERT_EQ(state, "done") << i;
   }
 }
 
-/// What a daemon has stored after it has tuned all of them; `ask`: its runners are asked to end, again and again.
+/// What a daemon has stored after it has tuned all of them; `ask`: its runners are asked to end, again and again. In no
+/// job more often than what was lost is begun again: on a slow machine one task could have all of it.
 struct Tuned {
   db::StoreStatistics stored;
   int asked = 0;
@@ -73,17 +87,20 @@ void tune(bool ask, Tuned& tuned) {
     const StitchdProcess daemon(folder / "", {"--device", "emulated:counts", "--workers", "1"});
     database = daemon.database;
     ASSERT_TRUE(daemon.ready());
-    std::atomic<bool> over = false;
-    std::thread asker([&] {
-      for (int i = 0; ask && !over; ++i) {
-        const std::vector<int> runners = runners_of(daemon.process->id());
-        if (!runners.empty() && ::kill(runners[i % runners.size()], SIGTERM) == 0) ++tuned.asked;
-        std::this_thread::sleep_for(std::chrono::milliseconds(400));
+    constexpr int most_of_job = 3;
+    std::map<int, int> asked_in;
+    std::set<int> asked;
+    tune_all(daemon, [&](int job) {
+      for (const int runner : ask ? runners_of(daemon.process->id()) : std::vector<int>()) {
+        if (asked_in[job] == most_of_job || asked.contains(runner) || !can_be_asked(runner)) continue;
+        // Some at once, others amid what they do by then.
+        std::this_thread::sleep_for(std::chrono::milliseconds(40 * (asked.size() % 5)));
+        if (::kill(runner, SIGTERM) != 0) continue;
+        asked.insert(runner);
+        ++asked_in[job];
       }
     });
-    tune_all(daemon);
-    over = true;
-    asker.join();
+    tuned.asked = static_cast<int>(asked.size());
     EXPECT_TRUE(daemon.terminate().success());
   }
   tuned.quarantined = std::filesystem::exists(folder / "quarantine.json");
