@@ -8,7 +8,7 @@ import dataclasses
 import os
 import typing
 
-from . import _native, _plan, errors
+from . import _native, _plan, _program, errors
 
 _FIRST = "stitch-lock 1\n"
 
@@ -32,6 +32,15 @@ class Lock:
             yield
         except errors.ConstraintError as error:
             raise errors.ConstraintError(f"{self.path}: {error}") from error
+
+
+def make(lock: Lock | None, fragment: typing.Any, **settings: typing.Any) -> bytes:
+    """`_program.make` of what a lock names, if there is one; its errors, and ConstraintError with the file where the server
+    does not have that."""
+    if lock is None:
+        return _program.make(fragment, **settings)
+    with lock.named():
+        return _program.make(fragment, lock=lock.text, **settings)
 
 
 def read_text(path: str) -> str:

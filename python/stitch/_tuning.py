@@ -127,7 +127,8 @@ def _end_all() -> None:
 
 def _in_child() -> None:
     global _lock, _ending, _thread
-    _lock, _ending, _thread = threading.Lock(), threading.Lock(), None  # neither a thread that is not there nor the parent's jobs
+    # Neither a thread that is not there nor the parent's jobs.
+    _lock, _ending, _thread = threading.Lock(), threading.Lock(), None
     _to_end.clear()
 
 

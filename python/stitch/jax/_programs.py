@@ -1,7 +1,6 @@
 """Programs of what JAX traced."""
 
 import base64
-import contextlib
 import dataclasses
 import gzip
 import hashlib
@@ -11,7 +10,7 @@ import typing
 import jax
 from jax.extend import core
 
-from .. import _native, _program, _server, _trace, _tuning, errors
+from .. import _locks, _native, _program, _server, _trace, _tuning, errors
 from . import _jaxprs, _report
 from ._options import Settings
 
@@ -149,23 +148,21 @@ def _make(asked: Asked, deadline_ms: int) -> Call:
     missed = _report.misses()
     _server.look_for(settings.server, deadline_ms)
     wish = _tuning.Wish(settings.tuned, settings.budget_seconds)
-    lock = settings.lock
-    with contextlib.nullcontext() if lock is None else lock.named():
-        document = _program.make(
-            asked.fragment,
-            deadline_ms=deadline_ms,
-            improve=wish.is_look_ups,
-            server=settings.server,
-            products=asked.key[-1],
-            device=device,
-            constraints=",".join(filter(None, (settings.constraints, "in_place" if asked.in_place else ""))),
-            lock="" if lock is None else lock.text,
-        )
+    document = _locks.make(
+        settings.lock,
+        asked.fragment,
+        deadline_ms=deadline_ms,
+        improve=wish.is_look_ups,
+        server=settings.server,
+        products=asked.key[-1],
+        device=device,
+        constraints=",".join(filter(None, (settings.constraints, "in_place" if asked.in_place else ""))),
+    )
     _report.explain_misses(asked.name, missed)
     # What cannot be opened is found now, when XLA can still take its place.
     program = _program.Program(document, device)
-    if lock is not None:
-        lock.check(program)
+    if settings.lock is not None:
+        settings.lock.check(program)
     _program.tune_later(program, asked.fragment, wish, settings.server, settings.constraints)
     _program.check_workspace(program, settings.max_workspace_bytes)
     info = program.info

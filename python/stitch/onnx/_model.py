@@ -1,7 +1,6 @@
 """An ONNX file, and the programs that are made of it for the shapes of its inputs."""
 
 import collections
-import contextlib
 import itertools
 import os
 import pathlib
@@ -9,7 +8,7 @@ import threading
 
 import numpy
 
-from .. import _native, _plan, _program, _server, _settings, _trace, _tuning, errors
+from .. import _locks, _native, _plan, _program, _server, _settings, _trace, _tuning, errors
 from . import _context, _initializers, _types
 from ._errors import InvalidArgument, InvalidGraph, NoSuchFile, PlanMissing, translated
 from ._values import DeviceTensor, on_host
@@ -250,18 +249,17 @@ class Model:
         with translated(making=True):
             _server.look_for(options.server, options.deadline_ms)
             wish = _tuning.Wish(options.tuned, options.budget_seconds)
-            with contextlib.nullcontext() if options.lock is None else options.lock.named():
-                document = _program.make(
-                    fragment,
-                    deadline_ms=options.deadline_ms,
-                    improve=wish.is_look_ups,
-                    server=options.server,
-                    products=_program.default_products(options.device),
-                    device=options.device,
-                    ordinal=options.device_id,
-                    constraints=self._constraints,
-                    lock="" if options.lock is None else options.lock.text,
-                )
+            document = _locks.make(
+                options.lock,
+                fragment,
+                deadline_ms=options.deadline_ms,
+                improve=wish.is_look_ups,
+                server=options.server,
+                products=_program.default_products(options.device),
+                device=options.device,
+                ordinal=options.device_id,
+                constraints=self._constraints,
+            )
             program = self._open(document)
             _program.tune_later(program, fragment, wish, options.server, self._constraints)
         return self._prepared_of(program, list(fragment.parameter_names), self._weights(fragment))
