@@ -1,6 +1,5 @@
 #include "graph/subgraph.h"
 
-#include <map>
 #include <set>
 
 namespace stitch::graph {
@@ -44,6 +43,25 @@ std::vector<bool> needed_for(const Graph& graph, std::span<const Value> wanted) 
     for (const Value operand : graph.node(id).operands) needed[operand.node] = true;
   }
   return needed;
+}
+
+std::vector<Value> made_of(std::span<const Value> values, const std::map<Value, Value>& made) {
+  std::vector<Value> found;
+  for (const Value value : values) found.push_back(made.at(value));
+  return found;
+}
+
+void copy_node(const Graph& graph, NodeId id, Builder& builder, std::map<Value, Value>& made) {
+  const Node& node = graph.node(id);
+  builder.at(node.name, node.line);
+  const Value copy = builder.add(node.op, made_of(node.operands, made), node.attributes, node.regions);
+  for (std::int32_t r = 0; r < std::ssize(node.results); ++r) made[{id, r}] = {copy.node, r};
+}
+
+Result<Graph> finish_copy(const Graph& graph, Builder& builder, const std::map<Value, Value>& made) {
+  STITCH_ASSIGN(Graph copy, builder.finish(made_of(graph.results(), made)));
+  copy.constraints = graph.constraints;
+  return copy;
 }
 
 Result<Graph> part_of(const Graph& graph, Value result) {

@@ -12,6 +12,7 @@
 #include "graph/calls/row_results.h"
 #include "graph/fill.h"
 #include "graph/softmax.h"
+#include "graph/subgraph.h"
 
 namespace stitch::graph {
 namespace {
@@ -130,21 +131,17 @@ class Tiler {
     const std::vector<ColumnPart> parts = parts_of(full_.back());
     for (const ColumnPart& part : parts) parts_.push_back({part, {}, {}});
     for (NodeId id = 0; id < graph_.size(); ++id) {
-      const Node& node = graph_.node(id);
       if (head_.within.contains(id)) continue;
-      b_.at(node.name, node.line);
+      b_.at(graph_.node(id).name, graph_.node(id).line);
       if (head_.reductions.contains(id)) {
         made_[{id, 0}] = combined(id);
       } else if (const auto sum = head_.exp_sums.find(id); sum != head_.exp_sums.end()) {
         made_[{id, 0}] = combined(sum->second);
       } else {
-        const Value copy = b_.add(node.op, made(node.operands), node.attributes, node.regions);
-        for (std::int32_t r = 0; r < std::ssize(node.results); ++r) made_[{id, r}] = {copy.node, r};
+        copy_node(graph_, id, b_, made_);
       }
     }
-    STITCH_ASSIGN(Graph tiled, b_.finish(made({graph_.results().begin(), graph_.results().end()})));
-    tiled.constraints = graph_.constraints;
-    return tiled;
+    return finish_copy(graph_, b_, made_);
   }
 
  private:
@@ -154,11 +151,6 @@ class Tiler {
     std::map<NodeId, Value> results;  ///< of reductions, as [tiles, …]
   };
 
-  [[nodiscard]] std::vector<Value> made(const std::vector<Value>& values) const {
-    std::vector<Value> found;
-    for (const Value value : values) found.push_back(made_.at(value));
-    return found;
-  }
   [[nodiscard]] std::int64_t last() const { return std::ssize(full_) - 1; }
   [[nodiscard]] Dims rows_of(std::int64_t tiles) const {
     Dims dims = full_;

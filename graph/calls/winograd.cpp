@@ -7,6 +7,7 @@
 
 #include "graph/builder.h"
 #include "graph/f32_products.h"
+#include "graph/subgraph.h"
 
 namespace stitch::graph {
 namespace {
@@ -243,25 +244,19 @@ Result<Graph> with_winograd(const Graph& graph, const std::map<NodeId, std::int6
   Builder b(graph.name);
   std::map<Value, Value> made;
   for (NodeId id = 0; id < graph.size(); ++id) {
-    const Node& node = graph.node(id);
-    b.at(node.name, node.line);
-    std::vector<Value> operands;
-    for (const Value operand : node.operands) operands.push_back(made.at(operand));
-    if (const auto tile = tiles.find(id); tile != tiles.end()) {
-      STITCH_TRY(check(graph, node, tile->second));
-      Winograd winograd(b, graph, node, tile->second);
-      const Value u = winograd.filter(operands[1]), v = winograd.input(operands[0]);
-      made[{id, 0}] = winograd.result(winograd.product(v, u));
+    const auto tile = tiles.find(id);
+    if (tile == tiles.end()) {
+      copy_node(graph, id, b, made);
       continue;
     }
-    const Value copy = b.add(node.op, std::move(operands), node.attributes, node.regions);
-    for (std::int32_t r = 0; r < std::ssize(node.results); ++r) made[{id, r}] = {copy.node, r};
+    const Node& node = graph.node(id);
+    STITCH_TRY(check(graph, node, tile->second));
+    b.at(node.name, node.line);
+    Winograd winograd(b, graph, node, tile->second);
+    const Value u = winograd.filter(made.at(node.operands[1])), v = winograd.input(made.at(node.operands[0]));
+    made[{id, 0}] = winograd.result(winograd.product(v, u));
   }
-  std::vector<Value> results;
-  for (const Value result : graph.results()) results.push_back(made.at(result));
-  STITCH_ASSIGN(Graph written, b.finish(std::move(results)));
-  written.constraints = graph.constraints;
-  return written;
+  return finish_copy(graph, b, made);
 }
 
 }  // namespace stitch::graph

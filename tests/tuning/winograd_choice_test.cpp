@@ -6,6 +6,7 @@
 #include "graph/builder.h"
 #include "graph/calls/winograd.h"
 #include "graph/simplify.h"
+#include "graph/subgraph.h"
 #include "tests/tuning/shared_tuner.h"
 #include "tuning/programs/model_program.h"
 
@@ -101,8 +102,10 @@ TEST_F(WinogradChoice, ThePriceIsThatOfItsSteps) {
   const Graph graph = net({});
   const auto found = std::ranges::find(graph.nodes(), Op::convolution, &graph::Node::op);
   ASSERT_NE(found, graph.nodes().end());
-  const auto price = winograd_price(graph, *found, false, **tuner),
-             folded = winograd_price(graph, *found, true, **tuner);
+  const auto id = static_cast<graph::NodeId>(found - graph.nodes().begin());
+  const Result<Graph> alone = graph::subgraph(graph, found->operands, {{id, 0}});
+  ASSERT_TRUE(alone);
+  const auto price = winograd_price(*alone, false, **tuner), folded = winograd_price(*alone, true, **tuner);
   ASSERT_TRUE(price && folded);
   EXPECT_EQ(price->tile, 4) << "2.25 multiplications a feature instead of 4";
   EXPECT_TRUE(price->is_faster());

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "graph/builder.h"
+#include "graph/subgraph.h"
 
 namespace stitch::tuning {
 namespace {
@@ -67,23 +68,16 @@ class BatchHalver {
 
   Result<Graph> halve() {
     for (NodeId id = 0; id < graph_.size(); ++id) {
-      const Node& node = graph_.node(id);
       if (halved_[id] && !whole_.contains(id)) continue;
-      b_.at(node.name, node.line);
-      if (id == product_) {
-        made_[{id, 0}] = halves(node);
+      if (id != product_) {
+        graph::copy_node(graph_, id, b_, made_);
         continue;
       }
-      std::vector<Value> operands;
-      for (const Value operand : node.operands) operands.push_back(made_.at(operand));
-      const Value copy = b_.add(node.op, std::move(operands), node.attributes, node.regions);
-      for (std::int32_t r = 0; r < std::ssize(node.results); ++r) made_[{id, r}] = {copy.node, r};
+      const Node& node = graph_.node(id);
+      b_.at(node.name, node.line);
+      made_[{id, 0}] = halves(node);
     }
-    std::vector<Value> results;
-    for (const Value result : graph_.results()) results.push_back(made_.at(result));
-    STITCH_ASSIGN(Graph halved, b_.finish(results));
-    halved.constraints = graph_.constraints;
-    return halved;
+    return graph::finish_copy(graph_, b_, made_);
   }
 
  private:

@@ -19,21 +19,6 @@ using graph::Graph;
 using graph::Node;
 using graph::NodeId;
 
-/// A convolution by itself.
-Result<Graph> convolution_alone(const Graph& graph, const Node& node) {
-  Graph part;
-  std::vector<graph::Value> read;
-  for (const graph::Value operand : node.operands) {
-    STITCH_ASSIGN(const graph::Value parameter,
-                  part.add(graph::Op::parameter, {}, graph::ParameterAttributes{graph.type(operand)}));
-    read.push_back(parameter);
-  }
-  STITCH_ASSIGN(const graph::Value result, part.add(node.op, read, node.attributes));
-  part.set_results({result});
-  part.constraints = graph.constraints;
-  return part;
-}
-
 class StepPricing {
  public:
   StepPricing(const Tuner& tuner, std::optional<ProductsBy> by, const std::stop_token& stop)
@@ -66,16 +51,16 @@ bool is_of_no_parameter(const Graph& graph, graph::Value value) {
 
 }  // namespace
 
-Result<WinogradPrice> winograd_price(const Graph& graph, const Node& convolution, bool folded, const Tuner& tuner,
-                                     std::optional<ProductsBy> by, const std::stop_token& stop) {
+Result<WinogradPrice> winograd_price(const Graph& direct, bool folded, const Tuner& tuner, std::optional<ProductsBy> by,
+                                     const std::stop_token& stop) {
   const StepPricing pricing(tuner, by, stop);
-  STITCH_ASSIGN(const Graph direct, convolution_alone(graph, convolution));
+  const Node& convolution = direct.node(direct.results()[0].node);
   WinogradPrice best;
   STITCH_ASSIGN(best.direct_us, pricing.product(direct));
   for (const std::int64_t tile : graph::winograd_tiles) {
     WinogradPrice price = best;
     price.tile = tile;
-    STITCH_ASSIGN(graph::WinogradSteps steps, graph::winograd_steps(graph, convolution, tile));
+    STITCH_ASSIGN(graph::WinogradSteps steps, graph::winograd_steps(direct, convolution, tile));
     STITCH_ASSIGN(price.product_us, pricing.product(steps.product));
     if (price.product_us >= price.direct_us) continue;  // whatever the transforms take
     STITCH_ASSIGN(price.input_us, pricing.transform(std::move(steps.input)));
@@ -102,11 +87,11 @@ Result<int> write_winograd(Graph& graph, const Tuner& tuner, std::optional<Produ
   for (NodeId id = 0; id < graph.size(); ++id) {
     const Node& node = graph.node(id);
     if (!graph::is_f32_product(graph, node) || !graph::has_winograd_form(graph, node)) continue;
-    STITCH_ASSIGN(const Graph one, convolution_alone(graph, node));
+    STITCH_ASSIGN(const Graph one, graph::subgraph(graph, node.operands, {{id, 0}}));
     const bool folded = is_of_no_parameter(graph, node.operands[1]);
     const auto [entry, added] = known.try_emplace({graph::region_key(one), folded}, 0);
     if (added) {
-      const auto price = winograd_price(graph, node, folded, tuner, by, stop);
+      const auto price = winograd_price(one, folded, tuner, by, stop);
       if (!price && price.error().kind == ErrorKind::cancelled) return price.error();
       // What has no price stays as it is.
       entry->second = price && price->is_faster() ? price->tile : 0;

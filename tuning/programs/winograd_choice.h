@@ -23,13 +23,12 @@ struct WinogradPrice {
   [[nodiscard]] bool is_faster() const { return winograd_us() + uncertainty_us < direct_us; }
 };
 
-/// Prices one convolution that has the form (graph::has_winograd_form), `by` as of ProgramRequest::products. What
-/// precedes and follows it is left out: it is fused with either way. `folded`: the filter is a constant, and its
-/// transform costs nothing. Errors: unsupported (no product of ours or the library's has a price); constraint (no plan
-/// for a transform); cancelled.
-Result<WinogradPrice> winograd_price(const graph::Graph& graph, const graph::Node& convolution, bool folded,
-                                     const Tuner& tuner, std::optional<ProductsBy> by = {},
-                                     const std::stop_token& stop = {});
+/// Prices a convolution, a graph of that alone (graph::subgraph) which has the form (graph::has_winograd_form), `by` as
+/// of ProgramRequest::products. What precedes and follows it in a model is fused with either way. `folded`: the filter
+/// is a constant, and its transform costs nothing. Errors: unsupported (no product of ours or the library's has a
+/// price); constraint (no plan for a transform); cancelled.
+Result<WinogradPrice> winograd_price(const graph::Graph& convolution, bool folded, const Tuner& tuner,
+                                     std::optional<ProductsBy> by = {}, const std::stop_token& stop = {});
 
 /// Writes those convolutions of a simplified graph (regions' not) as Winograd has them that are predicted to be faster
 /// so by more than the predictions may be off, and simplifies it again. Returns how many: none where it is not granted
