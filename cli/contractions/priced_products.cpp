@@ -83,6 +83,7 @@ class Pricer {
       line->analytical_us = time.total;
       line->features = costmodel::to_row(
           costmodel::product_features(problem, schedule, time, device_, compiled ? &*compiled : nullptr));
+      line->spills = compiled && compiled->spill_bytes > 0;
       line->what = to_string(schedule);
       line->bound_by = time.binding().first;
       line->library_us = library_us_;

@@ -17,6 +17,7 @@ struct PricedLine {
   nlohmann::ordered_json line;  ///< as it was written
   double analytical_us = 0;     ///< 0: the schedule, or its problem, is not there today
   std::vector<float> features;  ///< with what the compiler said, where the line has it
+  bool spills = false;          ///< as the compiler said
   std::string what, bound_by;   ///< the schedule in words
   double library_us = 0;
   nlohmann::ordered_json parts;  ///< of the analytical time, µs

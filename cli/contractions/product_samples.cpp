@@ -80,9 +80,8 @@ Result<ProductSamples> product_samples(const std::vector<NamedProblem>& problems
         if (priced.analytical_us == 0 || (us <= 0 && !failed)) continue;
         samples.set.samples.push_back({priced.features, priced.analytical_us, failed ? 0 : us, failed, form.key,
                                        form.family_key, fmt::format("{} of {}", device.name, call)});
-        const std::string resources = priced.line.value("resources", "");
         samples.about.push_back({problem.name, call, priced.line["schedule"].get<std::string>(),
-                                 priced.line.value("noise", 0.0), resources.find("spilled") != std::string::npos});
+                                 priced.line.value("noise", 0.0), priced.spills});
       }
     }
   }

@@ -96,6 +96,19 @@ void set_work(double multiplications, double tiles, double dram_bytes, Contracti
       tiles / (instruction == ContractionInstruction::cuda_core ? 32 : products) * split_work(instruction).products;
 }
 
+/// The launch and the time of blocks that walk keys or columns.
+template <class Shape>
+void set_walk(const Shape& shape, const AttentionTime& time, const DeviceSpec& device, KernelFeatures& f) {
+  f.tiles = static_cast<double>(shape.tiles);
+  f.iterations = time.turns;
+  set_launch(
+      {static_cast<double>(shape.threads), static_cast<double>(shape.blocks), 1, static_cast<double>(shape.registers),
+       static_cast<double>(shape.shared_bytes), static_cast<double>(time.turn.blocks)},
+      device, f);
+  set_time(time, device, f);
+  f.special_limit = share_of(time.special, time.total);
+}
+
 void set_problem(const ContractionProblem& problem, KernelFeatures& f) {
   f.product_batch = static_cast<double>(problem.batch);
   f.product_rows = static_cast<double>(problem.rows);
@@ -187,15 +200,8 @@ KernelFeatures product_features(const kernel::AttentionProblem& problem, const k
   f.store_elements = s.store;
   f.planned_blocks = s.blocks_per_sm;
   f.overlaps = s.overlaps ? 1 : 0;
-  f.tiles = static_cast<double>(shape.tiles);
-  f.iterations = time.turns;
   f.scratch_bytes = static_cast<double>(shape.part_bytes);
-  set_launch(
-      {static_cast<double>(shape.threads), static_cast<double>(shape.blocks), 1, static_cast<double>(shape.registers),
-       static_cast<double>(shape.shared_bytes), static_cast<double>(time.turn.blocks)},
-      device, f);
-  set_time(time, device, f);
-  f.special_limit = share_of(time.special, time.total);
+  set_walk(shape, time, device, f);
   const double walked = time.turns * static_cast<double>(shape.blocks) * s.block_rows * s.block_keys;
   const double width = shape.scores.block_depth + shape.product.block_columns;
   const double asked = static_cast<double>(problem.scores.contracted + problem.product.columns);
@@ -240,14 +246,7 @@ KernelFeatures product_features(const kernel::ProductChain& chain, const kernel:
   f.stages = s.stages;
   f.fragment_stages = f.split = 1;
   f.planned_blocks = s.blocks_per_sm;
-  f.tiles = static_cast<double>(shape.tiles);
-  f.iterations = time.turns;
-  set_launch(
-      {static_cast<double>(shape.threads), static_cast<double>(shape.blocks), 1, static_cast<double>(shape.registers),
-       static_cast<double>(shape.shared_bytes), static_cast<double>(time.turn.blocks)},
-      device, f);
-  set_time(time, device, f);
-  f.special_limit = share_of(time.special, time.total);
+  set_walk(shape, time, device, f);
   const double walked = time.turns * static_cast<double>(shape.blocks) * s.block_rows * s.block_columns;
   set_work(walked * (f.product_depth + f.product_width), walked * width, time.dram_bytes, s.instruction, f);
   if (compiled != nullptr) set_compiled_columns(*compiled, shape.threads, device, f);

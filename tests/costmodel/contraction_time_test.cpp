@@ -9,6 +9,7 @@
 #include "kernel/contraction/contraction_rules.h"
 #include "kernel/contraction/merged_contraction.h"
 #include "kernel/contraction/scaled_contraction.h"
+#include "tests/costmodel/usual_schedule.h"
 #include "tests/kernel/scaled_graphs.h"
 
 namespace stitch::costmodel::test {
@@ -21,20 +22,6 @@ using kernel::test::matmul;
 
 ContractionProblem problem_of(DType dtype, std::int64_t rows, std::int64_t columns, std::int64_t depth) {
   return *kernel::derive_contraction(matmul(dtype, rows, columns, depth));
-}
-
-/// 128 × 128 × 32, warps of 64 × 64: what CUTLASS's users begin with.
-ContractionSchedule usual(const ContractionProblem& problem) {
-  ContractionSchedule s;
-  s.instruction = kernel::ContractionInstruction::mma_m16n8k16;
-  s.block_rows = s.block_columns = 128;
-  s.block_depth = 32;
-  s.warp_rows = s.warp_columns = 64;
-  s.stages = 4;
-  s.fragment_stages = 2;
-  s.group = 8;
-  kernel::fit_accesses(problem, s);
-  return s;
 }
 
 const DeviceSpec& a100() {

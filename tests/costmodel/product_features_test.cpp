@@ -10,6 +10,7 @@
 #include "costmodel/contraction/chain_time.h"
 #include "graph/builder.h"
 #include "kernel/contraction/contraction_rules.h"
+#include "tests/costmodel/usual_schedule.h"
 #include "tests/kernel/attention_graph.h"
 #include "tests/kernel/chain_graph.h"
 #include "tests/kernel/example_graphs.h"
@@ -23,6 +24,7 @@ using kernel::ContractionProblem;
 using kernel::ContractionSchedule;
 using kernel::ProductChain;
 using kernel::test::matmul;
+using test::usual;
 
 const DeviceSpec h100 = *find_device("h100");
 
@@ -32,19 +34,6 @@ std::map<std::string_view, float> named(const KernelFeatures& features) {
   std::map<std::string_view, float> columns;
   for (std::size_t i = 0; i < row.size(); ++i) columns[feature_columns()[i].name] = row[i];
   return columns;
-}
-
-ContractionSchedule usual(const ContractionProblem& problem) {
-  ContractionSchedule s;
-  s.instruction = kernel::ContractionInstruction::mma_m16n8k16;
-  s.block_rows = s.block_columns = 128;
-  s.block_depth = 32;
-  s.warp_rows = s.warp_columns = 64;
-  s.stages = 4;
-  s.fragment_stages = 2;
-  s.group = 8;
-  kernel::fit_accesses(problem, s);
-  return s;
 }
 
 KernelFeatures features_of(const ContractionProblem& problem, const ContractionSchedule& schedule,

@@ -1,7 +1,7 @@
 #include "tuning/kernels/device_timer.h"
 
 #include <algorithm>
-#include <functional>
+#include <type_traits>
 
 #include "tuning/kernels/plan_measurement.h"
 
@@ -28,13 +28,13 @@ void append(profiler::Measurement& all, profiler::Measurement round) {
 
 /// What `measure` finds in a session of its own, and in another one where the first was lost with a runner that
 /// somebody asked to end. One that faults is the kernel's fault, and another kind of error.
-template <class T>
-Result<T> measure_undisturbed(profiler::TimedDevice& device,
-                              const std::function<Result<T>(profiler::TimedSession&)>& measure) {
+template <class Measure>
+auto measure_undisturbed(profiler::TimedDevice& device, const Measure& measure)
+    -> std::invoke_result_t<Measure, profiler::TimedSession&> {
   constexpr int most = 4;
   for (int time = 1;; ++time) {
     STITCH_ASSIGN(const auto session, device.timed_session());
-    Result<T> measured = measure(*session);
+    auto measured = measure(*session);
     const bool left = !measured && measured.error().kind == ErrorKind::unavailable && session->is_gone();
     if (!left || time == most) return measured;
   }
@@ -44,7 +44,7 @@ Result<T> measure_undisturbed(profiler::TimedDevice& device,
 
 Result<profiler::Measurement> DeviceTimer::measure_kernel(const BuiltKernel& built) {
   const std::lock_guard lock(mutex_);
-  return measure_undisturbed<profiler::Measurement>(device_, [&](profiler::TimedSession& session) {
+  return measure_undisturbed(device_, [&](profiler::TimedSession& session) {
     return profiler::measure_kernel(session, built.candidate.kernel->graph, built.generated, image_of(built),
                                     options_.kernel);
   });
@@ -52,8 +52,7 @@ Result<profiler::Measurement> DeviceTimer::measure_kernel(const BuiltKernel& bui
 
 Result<std::vector<profiler::Measurement>> DeviceTimer::measure_plans(std::span<const RunnablePlan> plans) {
   const std::lock_guard lock(mutex_);
-  return measure_undisturbed<std::vector<profiler::Measurement>>(
-      device_, [&](profiler::TimedSession& session) { return measure_in(session, plans); });
+  return measure_undisturbed(device_, [&](profiler::TimedSession& session) { return measure_in(session, plans); });
 }
 
 Result<std::vector<profiler::Measurement>> DeviceTimer::measure_in(profiler::TimedSession& session,
