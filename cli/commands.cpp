@@ -1,6 +1,6 @@
 #include "cli/commands.h"
 
-#include <map>
+#include <fmt/format.h>
 
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -57,16 +57,25 @@ void add_constraint_options(CLI::App& command, graph::Constraints& constraints) 
                    "results may be written where parameters lie, as far as kernels can be made for that");
 }
 
+CLI::Validator products_word() {
+  // An enumeration is read as its number; CLI11's own transformer names no words in what it says of a wrong one.
+  const auto to_number = [](std::string& word) -> std::string {
+    const auto by = tuning::products_of(word);
+    if (!by) return fmt::format("'{}' is none of library, faster, ours, stream", word);
+    word = std::to_string(static_cast<int>(*by));
+    return {};
+  };
+  return {to_number, "{library,faster,ours,stream}"};
+}
+
 void add_products_option(CLI::App& command, tuning::ProductsBy& products) {
-  static const std::map<std::string, tuning::ProductsBy> names(tuning::products_words.begin(),
-                                                               tuning::products_words.end());
   command
       .add_option(
           "--products", products,
           "products of matrices: by the library, by kernels of ours where these are predicted to be faster by "
           "more than that may be off, by ours wherever there is one, or by ours where they are faster and where "
           "a stream of a GPU has no library's call")
-      ->transform(CLI::CheckedTransformer(names).description("{library,faster,ours,stream}"));
+      ->transform(products_word());
 }
 
 ExitCode report(const Error& error, bool json) {

@@ -46,6 +46,8 @@ CLI::Validator target_name();
 
 /// Options that several commands take.
 void add_common_options(CLI::App& command, CommonOptions& options);
+/// Makes of a word that says who multiplies matrices in a program its number in tuning::ProductsBy.
+CLI::Validator products_word();
 /// --products: who multiplies matrices in a program.
 void add_products_option(CLI::App& command, tuning::ProductsBy& products);
 /// --deterministic and --batch-invariant.

@@ -2,12 +2,14 @@
 #include <cstdio>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "cli/commands.h"
 #include "cli/contractions/product.h"
 #include "cli/explain/explanation.h"
 #include "cli/explain/page.h"
 #include "cli/explain/pipeline_timeline.h"
+#include "cli/explain/program_kernels.h"
 #include "graph/simplify.h"
 #include "import/import.h"
 #include "tuning/programs/model_program.h"
@@ -21,6 +23,7 @@ struct ExplainOptions {
   std::string fragment;
   int pairs = 64;
   bool no_run = false;
+  std::optional<tuning::ProductsBy> program;
 };
 
 /// Those of its program with kernels of ours whose operands are computed while they are loaded.
@@ -60,11 +63,28 @@ std::string text_of(const Product& product) {
                                   : to_text(product);
 }
 
+/// For --program.
+Result<ExitCode> explain_program(const ExplainOptions& options, import::Imported imported, const tuning::Tuner& tuner) {
+  tuning::ProgramRequest request;
+  request.products = options.program;
+  STITCH_ASSIGN(const api::Program program, tuning::outline_program(std::move(imported), tuner, request));
+  STITCH_ASSIGN(const ProgramKernels kernels, kernels_of(program, tuner));
+  if (options.common.json) {
+    nlohmann::ordered_json json = {{"model", options.model.filename().string()}};
+    json["program"] = to_document(kernels);
+    std::printf("%s\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+  } else {
+    std::printf("%s", to_text(kernels).c_str());
+  }
+  return ExitCode::success;
+}
+
 Result<ExitCode> explain(const ExplainOptions& options) {
   STITCH_ASSIGN(const auto session, Session::open(options.common));
   import::ImportOptions importing;
   importing.constraints = options.common.constraints;
   STITCH_ASSIGN(auto imported, import::import_file(session->files, options.model, importing));
+  if (options.program) return explain_program(options, std::move(imported), *session->tuner);
   STITCH_TRY(graph::simplify(imported.graph));
   const DeviceSpec& device = session->tuner->scorer().device();
   std::vector<Product> products;
@@ -120,11 +140,20 @@ void add_explain_command(CLI::App& app, ExitCode& code) {
   command->add_option("model", options->model, "model or fragment file")->required();
   add_common_options(*command, options->common);
   add_constraint_options(*command, options->common.constraints);
-  command->add_option("--fragment", options->fragment, "only fragments whose key starts with this, and no products");
-  command->add_option("--html", options->html, "write a self-contained page here instead of text");
-  command->add_option("--pairs", options->pairs, "pairs of kernels whose merger is examined, per fragment")
-      ->capture_default_str();
-  command->add_flag("--no-run", options->no_run, "generate and run nothing: plan and predictions only");
+  CLI::Option* fragment = command->add_option("--fragment", options->fragment,
+                                              "only fragments whose key starts with this, and no products");
+  CLI::Option* html = command->add_option("--html", options->html, "write a self-contained page here instead of text");
+  CLI::Option* pairs =
+      command->add_option("--pairs", options->pairs, "pairs of kernels whose merger is examined, per fragment")
+          ->capture_default_str();
+  CLI::Option* no_run =
+      command->add_flag("--no-run", options->no_run, "generate and run nothing: plan and predictions only");
+  CLI::Option* program = command
+                             ->add_option("--program", options->program,
+                                          "instead: what the model's program runs, kernel by kernel, with its products "
+                                          "by the library or by ours (run --products)")
+                             ->transform(products_word());
+  for (CLI::Option* other : {fragment, html, pairs, no_run}) program->excludes(other);
   command->callback([options, &code] {
     const Result<ExitCode> result = explain(*options);
     code = result ? *result : report(result.error(), options->common.json);

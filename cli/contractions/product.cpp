@@ -129,8 +129,8 @@ std::vector<Product> products_of(const graph::Graph& graph) {
   return products;
 }
 
-std::vector<Product> products_of(const api::Program& program) {
-  std::vector<Product> products;
+std::vector<std::pair<int, Product>> products_by_fragment(const api::Program& program) {
+  std::vector<std::pair<int, Product>> products;
   std::set<int> seen;
   for (const api::ProgramRegion& region : program.regions) {
     for (const api::ProgramStep& step : region.steps) {
@@ -147,9 +147,15 @@ std::vector<Product> products_of(const api::Program& program) {
       } else {
         continue;
       }
-      products.push_back(std::move(product));
+      products.emplace_back(work->fragment, std::move(product));
     }
   }
+  return products;
+}
+
+std::vector<Product> products_of(const api::Program& program) {
+  std::vector<Product> products;
+  for (auto& [fragment, product] : products_by_fragment(program)) products.push_back(std::move(product));
   return products;
 }
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -47,7 +48,9 @@ Hash128 hash_of(const Product& product);
 std::vector<Product> products_of(const graph::Graph& graph);
 
 /// Those of a program that kernels of ours compute, as they are there: several of one operand in one kernel, with the
-/// rows that are combined behind one.
+/// rows that are combined behind one. By the number of their fragment (api::Program::fragments), in the steps' order.
+std::vector<std::pair<int, Product>> products_by_fragment(const api::Program& program);
+/// The same without numbers.
 std::vector<Product> products_of(const api::Program& program);
 
 /// Ranks the schedules of a product by the analytical model, and keeps the fastest. Errors: constraint (none is legal).

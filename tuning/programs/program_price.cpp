@@ -20,6 +20,9 @@ void add(ProgramPrice& to, const ProgramPrice& price, double times) {
   to.dependent_launches += times * price.dependent_launches;
   to.saved_us += times * price.saved_us;
   to.unpriced_calls += times * price.unpriced_calls;
+  for (const auto& [fragment, runs] : price.fragment_runs) to.fragment_runs[fragment] += times * runs;
+  for (const auto& [call, runs] : price.call_runs) to.call_runs[call] += times * runs;
+  to.copies += times * price.copies;
 }
 
 double bytes_of(const graph::Graph& graph) { return static_cast<double>(kernel::least_bytes(graph)); }
@@ -72,7 +75,7 @@ class Pricing {
     if (const auto* branch = std::get_if<api::BranchStep>(&step.work)) return of_branch(*branch);
     ProgramPrice price;
     if (const auto* copy = std::get_if<api::CopyStep>(&step.work)) {
-      price.launches = 1;
+      price.launches = price.copies = 1;
       price.bytes = 2.0 * static_cast<double>(copy->bytes);
       price.us = tuner_.copy_us(price.bytes);
     } else {
@@ -96,6 +99,7 @@ class Pricing {
       if (plan.dependent_saving_us > 0) price.dependent_launches = static_cast<double>(plan.dependent_launches());
       price.saved_us = price.dependent_launches * plan.dependent_saving_us + plan.unwaited_saving_us;
     }
+    price.fragment_runs[number] = 1;
     fragments_[number] = price;
     return price;
   }
@@ -109,6 +113,7 @@ class Pricing {
     price.bytes = price.library_bytes = bytes_of(graph);
     price.us = price.library_us = product ? product->library_us : tuner_.copy_us(price.bytes);
     price.unpriced_calls = product ? 0 : 1;
+    price.call_runs[number] = 1;
     calls_[number] = price;
     return price;
   }

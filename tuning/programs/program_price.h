@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <stop_token>
 #include <vector>
 
@@ -23,6 +24,9 @@ struct ProgramPrice {
   double dependent_launches = 0;  ///< kernels behind a kernel, launched to begin while that still runs
   double saved_us = 0;            ///< what that takes off `us`
   double unpriced_calls = 0;      ///< of the library, that have no form of a product: their time is that of their bytes
+  /// How often each of them runs: indices into Program::fragments and Program::calls.
+  std::map<int, double> fragment_runs = {}, call_runs = {};
+  double copies = 0;  ///< of values, each a launch
 };
 
 /// Of each step of the program's first region: together they are its price. Errors: constraint (a fragment that no plan

@@ -1,0 +1,146 @@
+#include "cli/explain/program_kernels.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "cli/contractions/product.h"
+#include "kernel/program/traffic.h"
+#include "kernel/structure/kernel_graph.h"
+#include "tuning/contractions/contraction_choice.h"
+#include "tuning/plans/plan_builder.h"
+#include "tuning/programs/program_price.h"
+
+namespace stitch::cli {
+namespace {
+
+using Kernels = std::vector<ProgramKernel>;
+
+/// Where each fragment stands first, for whoever reads.
+std::map<int, std::string> names_of_fragments(const api::Program& program) {
+  std::map<int, std::string> names;
+  for (const api::ProgramRegion& region : program.regions) {
+    for (const api::ProgramStep& step : region.steps) {
+      if (const auto* work = std::get_if<api::FragmentStep>(&step.work)) names.emplace(work->fragment, step.name);
+    }
+  }
+  return names;
+}
+
+Result<ProgramKernel> kernel_of(Product product, const graph::Graph& graph, const DeviceSpec& device) {
+  STITCH_TRY(choose(product, device, tuning::space_under(graph.constraints, 1)));
+  const ProductSummary summary = summary_of(product);
+  ProgramKernel kernel{
+      .kind = "product", .name = summary.problem, .runs = summary.schedule, .us = summary.predicted_us};
+  kernel.rival_us = summary.rival_us;
+  kernel.bound_by = summary.bound_by;
+  kernel.bytes = static_cast<double>(kernel::least_bytes(graph));
+  return kernel;
+}
+
+/// Each kernel of the fragment's plan; equal ones are counted by whoever asks.
+Result<Kernels> kernels_of_plan(const graph::Graph& fragment, const tuning::Tuner& tuner, const std::stop_token& stop) {
+  STITCH_ASSIGN(const search::FusionPlan plan, tuner.explore(fragment, stop));
+  Kernels kernels;
+  for (const search::PlannedKernel& planned : plan.kernels) {
+    const graph::Graph& graph = planned.kernel->graph;
+    const kernel::KernelProgram& program = planned.kernel->candidates.front().program;
+    const search::Score score = tuner.scorer().explain(graph, program);
+    ProgramKernel& kernel = kernels.emplace_back();
+    kernel.kind = "kernel";
+    kernel.name = tuning::describe_kernel(graph, program);
+    kernel.runs = fmt::format("{} blocks of {} threads", program.blocks, program.schedule.threads);
+    kernel.us = planned.kernel->predicted_us();
+    kernel.bytes = static_cast<double>(kernel::scheduled_bytes(graph, program));
+    kernel.bound_by = score.binding;
+  }
+  return kernels;
+}
+
+}  // namespace
+
+Result<ProgramKernels> kernels_of(const api::Program& program, const tuning::Tuner& tuner,
+                                  const std::stop_token& stop) {
+  STITCH_ASSIGN(const auto steps, tuning::price_steps(program, tuner, stop));
+  const tuning::ProgramPrice price = tuning::sum_of(steps);
+  ProgramKernels result{{}, price.copies, price.foreign_steps, price.us, price.saved_us};
+  const DeviceSpec& device = tuner.scorer().device();
+  const auto add = [&](ProgramKernel kernel, double times) {
+    kernel.times = times;
+    kernel.memory_us = kernel.bytes / device.reachable_bandwidth() * 1e6;
+    result.kernels.push_back(std::move(kernel));
+  };
+
+  std::map<int, Product> products;
+  for (auto& [fragment, product] : products_by_fragment(program)) products.emplace(fragment, std::move(product));
+  std::map<int, std::string> names = names_of_fragments(program);
+  for (const auto& [number, times] : price.fragment_runs) {
+    if (stop.stop_requested()) return make_error(ErrorKind::cancelled, "stopped while explaining '{}'", names[number]);
+    const graph::Graph& graph = program.fragments[number].graph;
+    if (const auto found = products.find(number); found != products.end()) {
+      auto kernel = kernel_of(std::move(found->second), graph, device);
+      if (!kernel) return kernel.error().within(names[number]);
+      add(*std::move(kernel), times);
+      continue;
+    }
+    auto kernels = kernels_of_plan(graph, tuner, stop);
+    if (!kernels) return kernels.error().within(names[number]);
+    for (ProgramKernel& kernel : *kernels) add(std::move(kernel), times);
+  }
+  for (const auto& [number, times] : price.call_runs) {
+    const api::ProgramCall& call = program.calls[number];
+    ProgramKernel kernel{.kind = "library", .name = call.description};
+    kernel.bytes = static_cast<double>(kernel::least_bytes(call.graph));
+    const auto priced = tuner.product_price(call.graph);
+    kernel.us = priced ? priced->library_us : tuner.copy_us(kernel.bytes);
+    add(std::move(kernel), times);
+  }
+  std::ranges::stable_sort(result.kernels, std::greater{},
+                           [](const ProgramKernel& kernel) { return kernel.times * kernel.us; });
+  return result;
+}
+
+std::string to_text(const ProgramKernels& program) {
+  std::string text = fmt::format("program: {:.1f} us predicted, of which dependent launches save {:.1f}\n\n",
+                                 program.predicted_us, program.saved_us);
+  text += fmt::format("  {:>6} {:>5} {:>10} {:>10} {:>9}  {:<9}{:<24}{}\n", "share", "runs", "us", "MB", "÷ memory",
+                      "by", "bound by", "what");
+  double all = 0;
+  for (const ProgramKernel& kernel : program.kernels) all += kernel.times * kernel.us;
+  for (const ProgramKernel& kernel : program.kernels) {
+    // Of what is over in no time memory is not what takes it.
+    const std::string over =
+        kernel.us > 100 * kernel.memory_us ? "–" : fmt::format("{:.2f}×", kernel.us / kernel.memory_us);
+    text += fmt::format("  {:>5.1f}% {:>5.0f} {:>10.2f} {:>10.2f} {:>9}  {:<9}{:<24}{}\n",
+                        100 * kernel.times * kernel.us / all, kernel.times, kernel.us, kernel.bytes / 1e6, over,
+                        kernel.kind, kernel.bound_by, kernel.name);
+    if (!kernel.runs.empty()) text += fmt::format("{:>58}{}\n", "", kernel.runs);
+  }
+  if (program.copies > 0) text += fmt::format("  and {:.0f} copies\n", program.copies);
+  if (program.foreign_steps > 0) {
+    text += fmt::format("  and {:.0f} operators that neither computes, without a price\n", program.foreign_steps);
+  }
+  return text;
+}
+
+nlohmann::ordered_json to_document(const ProgramKernels& program) {
+  nlohmann::ordered_json json = {{"predicted_us", program.predicted_us},
+                                 {"saved_us", program.saved_us},
+                                 {"copies", program.copies},
+                                 {"foreign_steps", program.foreign_steps}};
+  json["kernels"] = nlohmann::ordered_json::array();
+  for (const ProgramKernel& kernel : program.kernels) {
+    nlohmann::ordered_json row = {{"kind", kernel.kind},   {"name", kernel.name},
+                                  {"times", kernel.times}, {"predicted_us", kernel.us},
+                                  {"bytes", kernel.bytes}, {"memory_us", kernel.memory_us}};
+    if (!kernel.runs.empty()) row["runs"] = kernel.runs;
+    if (!kernel.bound_by.empty()) row["bound_by"] = kernel.bound_by;
+    if (kernel.kind == "product") row["library_us"] = kernel.rival_us;
+    json["kernels"].push_back(std::move(row));
+  }
+  return json;
+}
+
+}  // namespace stitch::cli
