@@ -31,6 +31,13 @@ constexpr std::array rows = {
     KindRow{KernelKind::contraction, "contraction", 0.20},              // 221 schedules on an H100: 1.19
 };
 
+// Root mean squares of ln(ours ÷ library), predicted against measured (bench/results/product_choices.md).
+constexpr double convolution_share = 0.30;    // 22 convolutions
+constexpr double multiply_adds_share = 0.20;  // three products were measured, 0.12: guess
+// Of 82 products by tensor cores 0.27 up to 10 us, 0.18 to 30, 0.12 to 100, 0.04 beyond.
+constexpr double tensor_share_at_1us = 0.43, tensor_share_power = -0.32, most_tensor_share = 0.30;
+constexpr double least_tensor_share = 0.04;
+
 const KindRow& row_of(KernelKind kind) { return *std::ranges::find(rows, kind, &KindRow::kind); }
 
 KernelKind kind_of(const kernel::GroupProgram& group) {
@@ -71,6 +78,26 @@ double uncertainty_us(KernelKind kind, double predicted_us) {
 
 double uncertainty_us(const kernel::KernelProgram& program, double predicted_us) {
   return uncertainty_us(kind_of(program), predicted_us);
+}
+
+double difference_uncertainty_us(ProductKind kind, double us) {
+  double share = multiply_adds_share;
+  if (kind == ProductKind::convolution) share = convolution_share;
+  if (kind == ProductKind::tensor_cores) {
+    share = std::clamp(tensor_share_at_1us * std::pow(std::max(us, 1e-3), tensor_share_power), least_tensor_share,
+                       most_tensor_share);
+  }
+  return std::hypot(share * us, floor_us);
+}
+
+double difference_uncertainty_us(const kernel::ContractionProblem& problem, const kernel::ContractionSchedule& schedule,
+                                 double us) {
+  using enum ProductKind;
+  const bool by_cores = schedule.instruction == kernel::ContractionInstruction::cuda_core;
+  return difference_uncertainty_us(problem.is_convolution() ? convolution
+                                   : by_cores               ? multiply_adds
+                                                            : tensor_cores,
+                                   us);
 }
 
 }  // namespace stitch::costmodel

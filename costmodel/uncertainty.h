@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "kernel/contraction/contraction_schedule.h"
 #include "kernel/program/program.h"
 
 namespace stitch::costmodel {
@@ -30,5 +31,16 @@ KernelKind kind_of(const kernel::KernelProgram& program);
 /// launch, ramp and drain may be off. Errors of a plan's kernels go the same way, so that a plan's is their sum.
 double uncertainty_us(KernelKind kind, double predicted_us);
 double uncertainty_us(const kernel::KernelProgram& program, double predicted_us);
+
+/// What multiplies in a product: by this differ the errors of two predictions of the same one.
+enum class ProductKind : std::uint8_t { tensor_cores, multiply_adds, convolution };
+
+/// How far the difference between what two kernels of one product are predicted to take (ours, and the library's) may
+/// be off, in µs, where the slower takes `us`: two of three are nearer. Errors of both go the same way, the more the
+/// longer both take, so that this is less than uncertainty_us of either beyond some 20 µs. Fitted to products that an
+/// H100 has run by both (bench/results/product_choices.md).
+double difference_uncertainty_us(ProductKind kind, double us);
+double difference_uncertainty_us(const kernel::ContractionProblem& problem, const kernel::ContractionSchedule& schedule,
+                                 double us);
 
 }  // namespace stitch::costmodel

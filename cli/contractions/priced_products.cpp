@@ -1,14 +1,17 @@
 #include "cli/contractions/priced_products.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
 #include <sstream>
+#include <type_traits>
 
 #include "costmodel/contraction/attention_time.h"
 #include "costmodel/contraction/chain_time.h"
 #include "costmodel/contraction/contraction_time.h"
 #include "costmodel/contraction/product_features.h"
+#include "costmodel/uncertainty.h"
 #include "search/contraction/attention_space.h"
 #include "search/contraction/chain_space.h"
 #include "search/contraction/contraction_space.h"
@@ -87,6 +90,10 @@ class Pricer {
       line->what = to_string(schedule);
       line->bound_by = time.binding().first;
       line->library_us = library_us_;
+      if constexpr (std::is_same_v<Problem, kernel::ContractionProblem>) {
+        line->uncertainty_us =
+            costmodel::difference_uncertainty_us(problem, schedule, std::max(time.total, library_us_));
+      }
       line->parts = {{"launch", time.launch},
                      {"fill", time.fill},
                      {"epilogue", time.epilogue},
@@ -115,7 +122,8 @@ Result<std::map<std::string, Lines>> read_lines(const std::filesystem::path& pat
     const bool whole = object.is_object() && object.contains("name") && object["name"].is_string() &&
                        (!object.contains("schedule") || object["schedule"].is_string());
     if (!whole) return make_error(ErrorKind::parse, "{}, line {}: no measurement of a product", path.string(), number);
-    for (const char* predicted : {"predicted_us", "library_us", "bound_by", "parts"}) object.erase(predicted);
+    for (const char* predicted : {"predicted_us", "library_us", "uncertainty_us", "bound_by", "parts"})
+      object.erase(predicted);
     const auto name = object["name"].get<std::string>();
     lines[name].emplace_back().line = std::move(object);
   }
@@ -150,6 +158,7 @@ Result<ExitCode> price_measured(const std::vector<NamedProblem>& problems, const
       ordered_json& line = priced.line;
       line["predicted_us"] = priced.analytical_us;
       line["library_us"] = priced.library_us;
+      if (priced.uncertainty_us > 0) line["uncertainty_us"] = priced.uncertainty_us;
       line["bound_by"] = priced.bound_by;
       line["parts"] = std::move(priced.parts);
       line["what"] = priced.what;

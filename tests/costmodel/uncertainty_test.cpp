@@ -31,5 +31,20 @@ TEST(Uncertainty, GrowsWithTheTimeAndIsNeverNothing) {
   }
 }
 
+TEST(Uncertainty, OfTwoPredictionsOfOneProductIsASmallerShareTheLongerItTakes) {
+  using enum ProductKind;
+  // What an H100 showed: bench/results/product_choices.md.
+  const auto share = [](double us) { return difference_uncertainty_us(tensor_cores, us) / us; };
+  EXPECT_NEAR(share(5), 0.28, 0.05);
+  EXPECT_NEAR(share(20), 0.18, 0.03);
+  EXPECT_NEAR(share(60), 0.11, 0.02);
+  EXPECT_NEAR(share(1000), 0.047, 0.005);
+  for (double us = 1; us < 1e5; us *= 2) {
+    EXPECT_LT(difference_uncertainty_us(tensor_cores, us), difference_uncertainty_us(tensor_cores, 2 * us));
+    EXPECT_LE(difference_uncertainty_us(tensor_cores, us), difference_uncertainty_us(convolution, us));
+  }
+  EXPECT_NEAR(difference_uncertainty_us(tensor_cores, 0), 0.7, 1e-9);
+}
+
 }  // namespace
 }  // namespace stitch::costmodel::test

@@ -76,8 +76,8 @@ Result<ContractionChoice> choose_contraction(const kernel::ContractionProblem& p
   STITCH_ASSIGN(choice.ranked, search::best_contractions(problem, device, predict, options));
   choice.time = costmodel::contraction_time(problem, choice.ranked.best.front().schedule, device, constants);
   STITCH_ASSIGN(choice.library, library_price(problem, device, constants));
-  choice.uncertainty_us = costmodel::uncertainty_us(costmodel::KernelKind::contraction,
-                                                    std::max(choice.time.total, choice.library.calls_us));
+  choice.uncertainty_us = costmodel::difference_uncertainty_us(problem, choice.ranked.best.front().schedule,
+                                                               std::max(choice.time.total, choice.library.calls_us));
   return choice;
 }
 
