@@ -3,10 +3,10 @@
 calls of cuBLAS took on H100s. Nothing runs on a GPU here.
 
     bench/contractions/measured.py                    prints the page
-    bench/contractions/measured.py --write            also writes bench/results/contractions_measured.md
+    bench/contractions/measured.py --write            also writes bench/results/contractions_measured.md and .json (in short)
     bench/contractions/measured.py --fitted           only what constants may be fitted to, in short, for who fits them
     bench/contractions/measured.py --keep             keeps today's predictions as the model before (measured_before.csv)
-    bench/contractions/measured.py --ours FILES       lines of `stitch contractions --problems ... --json` instead of running it
+    bench/contractions/measured.py --ours FILES       reads lines of `stitch contractions --problems ... --json` instead
     bench/contractions/measured.py --problems GPU     the problems of a GPU as a file for `stitch contractions`
     bench/contractions/measured.py --collect WHEEL    XLA's table out of PyPI's jax-cuda12-pjrt into measured.csv
     VENV/bin/python bench/contractions/measured.py --ask   what NVIDIA's model says of each, into measured_nvidia.csv
@@ -50,7 +50,8 @@ GPUS = {"a100": ("A100_SXM_80GB", ("CUTLASS",)), "a100-80gb": ("A100_SXM_80GB", 
 # Beside those of nvidia.py: F is TF32; f8 with a result of bf16 or f32.
 PRECISIONS = nvidia.PRECISIONS | {("tf32", "f32"): "FSS", ("f8e4m3", "bf16"): "QQTST", ("f8e4m3", "f32"): "QQSSS"}
 XLA = {"sm_90": "h100", "sm_100_B200": "b200"}
-XLA_TYPES = {"bf16xbf16->bf16": ("bf16", "bf16"), "f32xf32->f32": ("tf32", "f32"), "f8e4m3fnxf8e4m3fn->bf16": ("f8e4m3", "bf16")}
+XLA_TYPES = {"bf16xbf16->bf16": ("bf16", "bf16"), "f32xf32->f32": ("tf32", "f32"),
+             "f8e4m3fnxf8e4m3fn->bf16": ("f8e4m3", "bf16")}
 
 
 def collect(wheel):
@@ -189,7 +190,7 @@ def ask_nvidia(rows):
 
 
 def theirs_of(answers):
-    """{key: {column: µs}}: each back end as it comes (with discovery where there is any), bare, and the fastest as it comes."""
+    """{key: {column: µs}}: each back end as it comes (with discovery where there is any), the fastest of them, and of bare."""
     found = {}
     for answer in answers:
         columns = found.setdefault(key_of(answer), {})
@@ -288,6 +289,19 @@ def held_table(entries):
         rows.append([*key, *cells])
     return table(["GPU", "dtype", "may be fitted to", "before", "now", "rank correlation before", "now", "held out", "before",
                   "now", "rank correlation before", "now"], rows)
+
+
+def short(entries):
+    """For estimate.py: by GPU and dtype, and by size, what is ours and theirs ÷ measured where both predict."""
+    rows = []
+    for (gpu, dtype), group in grouped(entries, lambda e: group_key(e)[1:]).items():
+        for name, low, high in (("all", 0, math.inf), *SIZES):
+            both = [e for e in group if e.get("theirs") and low <= flops(e["row"]) < high]
+            if both:
+                rows.append({"gpu": gpu, "dtype": dtype, "size": name, "times": len(both),
+                             "ours": round(geometric_mean(ratios(both, "library")), 3),
+                             "theirs": round(geometric_mean(ratios(both, "theirs")), 3)})
+    return rows
 
 
 def shape_text(row):
@@ -417,6 +431,8 @@ def main():
     print(made)
     if options.write:
         options.output.write_text(made)
+        lines = ",\n".join(json.dumps(each) for each in short(entries))
+        options.output.with_suffix(".json").write_text(f"[\n{lines}\n]\n")
     return 0
 
 
