@@ -34,7 +34,7 @@ from estimate import SIZES, geometric_mean, grouped, parse, spread, table, text 
 from rank_correlation import spearman  # noqa: E402
 
 TIMES, SOURCES = HERE / "measured.csv", HERE / "measured_sources.json"
-THEIRS, BEFORE = HERE / "measured_nvidia.csv", HERE / "measured_before.csv"
+THEIRS, BEFORE, TILES = HERE / "measured_nvidia.csv", HERE / "measured_before.csv", HERE / "measured_tiles.csv"
 COLUMNS = ("source", "gpu", "dtype", "batch", "m", "n", "k", "left", "right", "result", "us")
 SHAPE = ("dtype", "batch", "m", "n", "k", "left", "right", "result")
 # What events around a single call add is some µs, by the host: such times count from here on.
@@ -187,6 +187,60 @@ def ask_nvidia(rows):
                     answer[column] = nvidia.least(ranked)[1] if ranked else ""
                 made.append(answer)
     return made
+
+
+def number(row, *names):
+    return [int(row[name]) for name in names]
+
+
+def tile_of(row):
+    """Of measured_tiles.csv, as `stitch contractions --json` has one."""
+    return {"block": number(row, "block_rows", "block_columns", "block_depth"), "warp": number(row, "warp_rows", "warp_columns"),
+            "stages": int(row["stages"]), "split": int(row["split"]), "group": int(row["group"])}
+
+
+def ask_nvidia_tiles(rows):
+    """The same rows with their estimate of each tile, and their best of any."""
+    nvidia.GPUS, nvidia.PRECISIONS = GPUS, PRECISIONS
+    for row in rows:
+        library = nvidia.Library(row["gpu"], "CUTLASS", True)
+        problem = row | dict(zip(("batch", "m", "n", "k"), number(row, "batch", "m", "n", "k")))
+        us = library.estimate(problem, tile_of(row))
+        yield row | {"theirs": f"{us:.2f}" if us else "", "their_best": f"{nvidia.least(library.ranked(problem))[1]:.2f}"}
+
+
+def price_tiles(stitch, rows):
+    """µs of each, by `stitch contractions --tiles`; None where it breaks a rule of what a tile is."""
+    with tempfile.TemporaryDirectory() as folder:
+        problems, tiles = pathlib.Path(folder) / "problems.json", pathlib.Path(folder) / "tiles.jsonl"
+        problems.write_text(json.dumps([{"name": str(i), **dict(zip(("batch", "m", "n", "k"), number(row, "batch", "m", "n", "k"))),
+                                         **{part: row[part] for part in ("dtype", "left", "right", "result")}}
+                                        for i, row in enumerate(rows)]))
+        tiles.write_text("\n".join(json.dumps({"name": str(i), "tiles": [
+            tile_of(row) | {"instruction": "mma_m16n8k16", "stages": [int(row["stages"]), 1]}]}) for i, row in enumerate(rows)))
+        words = [str(stitch), "contractions", "--problems", str(problems), "--target", rows[0]["gpu"], "--tiles", str(tiles)]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise SystemExit(f"{' '.join(words)}: exit status {done.returncode}: {done.stderr.strip()[-400:]}")
+    return [line["predicted_us"][0] for line in parse(done.stdout)]
+
+
+def tiles_part(rows, prices):
+    lines, off = [], {"ours": [], "theirs": []}
+    for row, us in zip(rows, prices):
+        tile, measured = tile_of(row), float(row["us"])
+        theirs = float(row["theirs"]) if row["theirs"] else None
+        for who, value in (("ours", us), ("theirs", theirs)):
+            if value:
+                off[who].append(value / measured)
+        words = [f"{'×'.join(map(str, tile['block']))} warp {'×'.join(map(str, tile['warp']))} stages {tile['stages']} split "
+                 f"{tile['split']}", text(measured), row["library_us"]]
+        lines.append([shape_text(row), *words, text(us), text(us / measured) if us else "", text(theirs),
+                      text(theirs / measured) if theirs else "", row["their_best"]])
+    means = [f"{text(geometric_mean(values))} ×÷ {text(spread(values))} ({len(values)})" for values in off.values()]
+    return [*table(["product", "tile", "measured µs", "cuBLAS µs", "ours µs", "÷ measured", "theirs µs", "÷ measured",
+                    "their best of any tile µs"], lines), "",
+            f"Geometric means: ours ÷ measured {means[0]}, theirs ÷ measured {means[1]}."]
 
 
 def theirs_of(answers):
@@ -364,7 +418,7 @@ def sources_part(sources, entries):
     return table(["source", "what", "revision", "licence", "times counted", "how measured"], rows)
 
 
-def page(entries, sources, lines):
+def page(entries, sources, lines, tiles=(), prices=()):
     where = provenance.about("bench/contractions/measured.py --write")
     return "\n".join([
         "# Products of matrices: two models beside measured times", "",
@@ -388,6 +442,11 @@ def page(entries, sources, lines):
         "## Our kernels on an H100", "",
         "Schedules that were timed there (bench/results/gpu), do not spill and are in today's space, each once, as the model "
         "has them today.", "", *schedules_part(lines), "",
+        *(["## Tiles that somebody timed on an RTX 4090", "",
+           "Kernels of `emmy` (mma.sync, f16 with sums in f32), the fastest of its searches, and cuBLAS beside them. In what "
+           "order it walks tiles is not told but once: 8 rows of them together, here. Small tiles of two stages, which NVIDIA's "
+           "model holds to take half as long again as its best or twice as long, take 0.84 to 1.13 × what cuBLAS does.", "", *tiles_part(tiles, prices), ""]
+          if tiles else []),
         "## Sources", "", *sources_part(sources, entries), ""])
 
 
@@ -409,6 +468,8 @@ def main():
     rows = recordings() + read_rows(TIMES)
     if options.ask:
         write_rows(THEIRS, ("gpu", *SHAPE, "backend", "discovery", "bare"), ask_nvidia(rows))
+        tiles = list(ask_nvidia_tiles(read_rows(TILES)))
+        write_rows(TILES, list(tiles[0]), tiles)
         return 0
     rows = counted(rows, sources)
     if options.problems:
@@ -427,7 +488,8 @@ def main():
     if options.fitted:
         print("\n".join([*summary(entries), "", *by_size(entries, "library"), "", *worst(entries, 60)]))
         return 0
-    made = page(entries, sources, our_schedules(stitch=options.stitch))
+    tiles = read_rows(TILES)
+    made = page(entries, sources, our_schedules(stitch=options.stitch), tiles, price_tiles(options.stitch, tiles))
     print(made)
     if options.write:
         options.output.write_text(made)

@@ -124,6 +124,13 @@ class Compared(unittest.TestCase):
         self.assertEqual(made, [{"name": "tf32/1/512/256/128/plain/plain/f32", "batch": 1, "m": 512, "n": 256, "k": 128,
                                  "dtype": "f32", "left": "plain", "right": "plain", "result": "f32", "arithmetic": "tf32"}])
 
+    def test_tiles_stand_beside_what_they_took(self):
+        tiles = measured.read_rows(measured.TILES)
+        self.assertEqual(measured.tile_of(tiles[0]), {"block": [32, 32, 64], "warp": [32, 16], "stages": 2, "split": 1, "group": 8})
+        text = "\n".join(measured.tiles_part([tiles[0] | {"us": "10", "theirs": "30"}, tiles[1] | {"us": "10", "theirs": ""}],
+                                             [20, None]))
+        self.assertIn("ours ÷ measured 2.00 ×÷ 1.00 (1), theirs ÷ measured 3.00 ×÷ 1.00 (1).", text)
+
     def test_the_page_has_both_parts(self):
         page = measured.page(self.entries(), SOURCES, [])
         for each in ("## Who is nearer", "## Fitted and held out", "## Furthest off", "## Sources"):
