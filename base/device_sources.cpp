@@ -30,6 +30,7 @@ constexpr std::string_view by_clock = "guess: the clock above is kept";
 constexpr std::string_view by_power = "guess: 72 W of 58 SMs, 350 W of 142 do not keep the boost clock";
 constexpr std::string_view all_of = "NVIDIA PTX ISA: mma.sync is all there is";
 constexpr std::string_view calibrated = "measured by stitch calibrate on an H100 SXM (bench/results/gpu)";
+constexpr std::string_view by_published = "fitted to products that others timed (bench/contractions/measured.csv)";
 constexpr std::string_view by_products = "fitted to products measured on an H100 SXM (bench/results/gpu)";
 
 /// What differs between entries of one kind; the rest follows from the compute capability.
@@ -88,12 +89,12 @@ constexpr std::array<Origin, 19> origins = {{
      like_h100, "NVIDIA H100 NVL product brief", like_h100, like_h100},
     {"b200", "as its driver reports: multi_processor_count=148", guess, throughput, "NVIDIA DGX B200 data sheet", guess,
      guess, "NVIDIA Blackwell tuning guide: 126 MB", like_h100, like_h100, like_h100, like_h100, like_h100,
-     "NVIDIA DGX B200 data sheet", "guess: the rate of an A100's SM"},
+     "NVIDIA DGX B200 data sheet", "guess: the rate of an A100's SM", by_published},
     {"gb200", "as its driver reports: multi_processor_count=152", like_b200, throughput, blackwell_brief, like_b200,
-     like_b200, like_b200, like_b200, like_b200, like_b200, like_b200, like_b200, like_b200, like_b200},
+     like_b200, like_b200, like_b200, like_b200, like_b200, like_b200, like_b200, like_b200, like_b200, like_b200},
     {"b300", like_b200, like_b200, "NVIDIA DGX B300 data sheet (FP64 rate)", "NVIDIA DGX B300 data sheet", like_b200,
      like_b200, like_b200, like_b200, like_b200, like_b200, like_b200, like_b200,
-     "NVIDIA DGX B300 data sheet; s8: guess", like_b200},
+     "NVIDIA DGX B300 data sheet; s8: guess", like_b200, like_b200},
     {"rtx5090", "NVIDIA RTX Blackwell GPU architecture white paper", "deviceQuery of an RTX 5090: 2407 MHz", throughput,
      "NVIDIA RTX Blackwell GPU architecture white paper", like_rtx4090, by_sms,
      "deviceQuery of an RTX 5090: 100663296 bytes", geforce_blackwell, like_h100, like_rtx4090, like_rtx4090,

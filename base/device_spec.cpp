@@ -319,7 +319,7 @@ DeviceSpec b200() {
   d.compute_major = 10;
   d.compute_minor = 0;
   d.sm_count = 148;
-  d.tensor = {.f16 = 4096, .f8 = 8192, .s8 = 8192, .f64 = 64, .synchronous_share = 0.25};
+  d.tensor = {.f16 = 4096, .f8 = 8192, .s8 = 8192, .f64 = 64, .synchronous_share = 0.3, .sustained_share = 0.85};
   d.clock_hz = 1.85e9;
   d.dram_bandwidth = 8000e9;
   d.copy_fraction = 0.90;
@@ -327,7 +327,8 @@ DeviceSpec b200() {
   d.l2_bytes = 126 * MiB;
   d.source =
       "NVIDIA Blackwell architecture technical brief and DGX B200 data sheet; latencies as for the H100; "
-      "launch gap, barriers and L2 bandwidth: starting values";
+      "share of tensor cores: fitted to published times (bench/contractions/measured.csv); launch gap, barriers and L2 "
+      "bandwidth: starting values";
   return d;
 }
 
@@ -345,7 +346,7 @@ DeviceSpec b300() {
   d.name = "b300";
   d.full_name = "NVIDIA B300 SXM6 AC";
   d.compute_minor = 3;
-  d.tensor = {.f16 = 4096, .f8 = 8192, .s8 = 256, .f64 = 2, .synchronous_share = 0.25};
+  d.tensor = {.f16 = 4096, .f8 = 8192, .s8 = 256, .f64 = 2, .synchronous_share = 0.3, .sustained_share = 0.85};
   d.fp64_lanes_per_sm = 2;
   d.source =
       "NVIDIA DGX B300 data sheet (bandwidth, FP64 rate); SMs, clock, L2, latencies, launch gap and barriers as for "

@@ -26,6 +26,7 @@ from rank_correlation import ranks, spearman  # noqa: E402,F401
 SAME = {"a100": "a100-80gb"}
 # GFLOP of a product; what is below the first is mostly launch, fill and store, and above the last mostly multiplying.
 SIZES = (("below 1 GFLOP", 0, 1e9), ("1 to 30", 1e9, 30e9), ("above 30", 30e9, math.inf))
+MEASURED = ROOT / "bench/results/contractions_measured.json"  # measured.py --write
 WORST = 4
 
 
@@ -137,6 +138,27 @@ def by_size(entries):
     return table(["GPU", "theirs", "dtype", "their model", *(name for name, _, _ in SIZES)], rows)
 
 
+def beside_measured(entries, measured):
+    """Of GPUs, types and sizes that somebody measured: whose part of the distance between both models is an error."""
+    rows = []
+    known = {(each["gpu"], each["dtype"], each["size"]): each for each in measured}
+    for key, group in grouped(entries, lambda e: (e["gpu"], e["problem"]["dtype"])).items():
+        for size, low, high in (("all", 0, math.inf), *SIZES):
+            here = [e for e in group if e["library"] and low <= flops(e["problem"]) < high]
+            same = (key[0], *(mine for mine, same in SAME.items() if same == key[0]))
+            times = [known[gpu, key[1], size] for gpu in same if (gpu, key[1], size) in known]
+            if not here or not times:
+                continue
+            count = sum(each["times"] for each in times)
+            ours, theirs = (math.exp(sum(each["times"] * math.log(each[who]) for each in times) / count)
+                            for who in ("ours", "theirs"))
+            ratio = geometric_mean([e["library"] / e["fastest"] for e in here])
+            nearer = "ours" if abs(math.log(ours)) < abs(math.log(theirs)) else "theirs"
+            rows.append([*key, size, len(here), text(ratio), count, text(ours), text(theirs), text(ours / theirs), nearer])
+    return table(["GPU", "dtype", "size", "problems", "library's call ÷ fastest of theirs", "measured times",
+                  "library's call ÷ measured", "theirs ÷ measured", "the one ÷ the other", "nearer to measured"], rows)
+
+
 def tile_of(configuration):
     """As `stitch contractions` writes a schedule, as far as they have the same words."""
     by = ["×".join(map(str, configuration[part])) for part in ("block", "warp")]
@@ -210,7 +232,7 @@ def installed():
         return None
 
 
-def page(entries, missing, about, package):
+def page(entries, missing, about, package, measured=()):
     where = provenance.about("bench/contractions/estimate.py --write")
     why = grouped(missing, lambda each: (each["target"], each.get("why_none", "not asked of theirs")[:80]))
     return "\n".join([
@@ -224,6 +246,12 @@ def page(entries, missing, about, package):
         "we expect a library to take, beside the fastest of all back ends of theirs.", "",
         *summary(entries), "", "## By size", "", "Geometric mean of ours ÷ theirs (problems).", "", *by_size(entries), "",
         "## Furthest from the mean of their group", "", "Of products of at least 1 GFLOP.", "", *worst(entries), "",
+        *(["## Beside measured times", "",
+           "Of GPUs and types whose products somebody timed ([contractions_measured.md](contractions_measured.md)): the mean "
+           "of this page's problems, and beside it how far each model is from measured times, of other problems. Where *the one "
+           "÷ the other* is about the ratio of this page, both speak of the same difference, and *nearer to measured* says "
+           "that it is the other's error.", "",
+           *beside_measured(entries, measured), ""] if measured else []),
         "## Our tiles by their model", "", *tile_part(entries, about, package), "",
         *(["## Not compared", "", *table(["GPU", "why", "problems"], [[*key, len(each)] for key, each in why.items()]), ""]
           if missing else [])])
@@ -247,7 +275,7 @@ def main():
     if not entries:
         print("estimate.py: no line of ours is of a problem and GPU that theirs are known for", file=sys.stderr)
         return 1
-    made = page(entries, missing, about, installed())
+    made = page(entries, missing, about, installed(), json.loads(MEASURED.read_text()) if MEASURED.exists() else ())
     print(made)
     if options.write:
         options.output.write_text(made)

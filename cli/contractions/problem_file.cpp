@@ -223,6 +223,17 @@ Result<NamedProblem> convolution_of(const json& object) {
   return NamedProblem{std::move(name), std::move(problem)};
 }
 
+/// How products of f32 are made: as f32 unless a constraint's name stands there.
+Result<graph::Constraints> arithmetic_of(const json& product) {
+  STITCH_ASSIGN(const std::string name, text_of(product, "arithmetic", "f32"));
+  graph::Constraints constraints;
+  if (name == "tf32") constraints.tf32 = true;
+  if (name == "tf32x3") constraints.tf32x3 = true;
+  if (name == "bf16x3") constraints.bf16x3 = true;
+  if (name == "f32" || constraints.any()) return constraints;
+  return make_error(ErrorKind::invalid_argument, "'arithmetic' is none of f32, tf32, tf32x3 and bf16x3");
+}
+
 Result<NamedProblem> problem_of(const json& product) {
   if (!product.is_object()) return make_error(ErrorKind::parse, "no object");
   if (product.contains("keys")) return attention_of(product);
@@ -246,6 +257,7 @@ Result<NamedProblem> problem_of(const json& product) {
   dot.rhs_contracting = {right_turned ? 2 : 1};
   dot.result = result;
   STITCH_ASSIGN(graph::Graph graph, builder.finish({builder.dot(left, right, dot)}));
+  STITCH_ASSIGN(graph.constraints, arithmetic_of(product));
   STITCH_ASSIGN(kernel::ContractionProblem problem, kernel::derive_contraction(std::move(graph)));
   STITCH_ASSIGN(std::string name, text_of(product, "name", to_string(problem)));
   return NamedProblem{std::move(name), std::move(problem)};

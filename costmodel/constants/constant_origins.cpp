@@ -199,10 +199,12 @@ constexpr auto origin_rows() {
       Row{"contraction/contraction_time.cpp", "factor_instructions", guess, ""},
       Row{"contraction/contraction_time.cpp", "product_instructions", counted, "SASS of CUDA 13.0 for sm_100a"},
       Row{"contraction/contraction_time.cpp", "column_cycles", guess, "32 lanes of 32 bits a cycle for each warp"},
-      Row{"contraction/contraction_time.cpp", "most_without_pairs", rule, "the largest tiles before sm_100"},
+      Row{"contraction/contraction_time.cpp", "most_without_pairs", rule, "cuBLAS' largest tiles on an H100"},
       Row{"contraction/contraction_time.cpp", "unit_share", rule, "from here on a loop is said to be bound by a unit"},
 
       Row{"contraction/product_rates.cpp", "fma_share", guess, ""},
+      Row{"contraction/product_rates.cpp", "ada_core_share", fitted,
+          "published times of f32 on an L4, L40S and RTX 4090 (bench/contractions/measured.csv)"},
       Row{"contraction/product_rates.cpp", "order", guess, "two equal limits take a tenth more than one"},
       Row{"contraction/product_rates.cpp", "row_share", rule, "16 bytes of 16-bit results"},
       Row{"contraction/product_rates.cpp", "tf32_share", sheet, "data sheets of all GPUs since the A100"},

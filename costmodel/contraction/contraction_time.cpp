@@ -482,7 +482,16 @@ constexpr std::array library_tiles = {
     LibraryTile{16, 64, 256, 16, 16, 5},  LibraryTile{64, 16, 256, 16, 16, 5},  LibraryTile{256, 256, 128, 128, 64, 3},
 };
 
-constexpr int most_without_pairs = 256 * 128;  // results of a tile that registers hold
+/// And those that cuBLAS took besides on an H100, by the names of its kernels (bench/results/gpu): what multiplies by
+/// itself has any multiple of 8 columns, and sums are shared by up to five times 64 rows.
+constexpr std::array asynchronous_tiles = {
+    LibraryTile{320, 128, 128, 64, 64, 3}, LibraryTile{192, 192, 128, 64, 64, 4}, LibraryTile{192, 128, 128, 64, 64, 5},
+    LibraryTile{128, 192, 128, 64, 64, 5}, LibraryTile{96, 128, 128, 32, 64, 7},  LibraryTile{128, 96, 128, 64, 32, 7},
+    LibraryTile{144, 64, 128, 48, 32, 8},  LibraryTile{64, 144, 128, 32, 48, 8},  LibraryTile{96, 64, 128, 32, 32, 8},
+    LibraryTile{64, 96, 128, 32, 32, 8},   LibraryTile{48, 64, 128, 16, 32, 8},   LibraryTile{64, 48, 128, 32, 16, 8},
+};
+
+constexpr int most_without_pairs = 320 * 128;  // results of a tile that registers hold
 
 /// As a library computes it: a gradient by the data leaves out the products with what is in its input's holes.
 ContractionProblem without_holes(ContractionProblem problem) {
@@ -521,8 +530,8 @@ double best_tile_us(const ContractionProblem& problem, const DeviceSpec& device,
   s.left_copy = s.right_copy = 16;
   s.group = 8;
   double best = std::numeric_limits<double>::infinity();
-  for (const LibraryTile& tile : library_tiles) {
-    if (tile.rows * tile.columns > most_without_pairs && !engine.pairs) continue;
+  const auto try_tile = [&](const LibraryTile& tile) {
+    if (tile.rows * tile.columns > most_without_pairs && !engine.pairs) return;
     s.block_rows = tile.rows;
     s.block_columns = tile.columns;
     // Where products are as fast as those of pairs, tiles are as deep as the swizzle lets them be.
@@ -544,10 +553,12 @@ double best_tile_us(const ContractionProblem& problem, const DeviceSpec& device,
     const bool left_is_larger = shape.left_bytes > shape.right_bytes;
     engine.sharing_left = engine.asynchronous && left_is_larger ? 2 : 1;
     engine.sharing_right = engine.asynchronous && !left_is_larger ? 2 : 1;
-    if (s.blocks_per_sm == 0) continue;
+    if (s.blocks_per_sm == 0) return;
     for (s.split = 1; s.split == 1 || (s.split <= 32 && s.split * s.block_depth <= problem.contracted); s.split *= 2)
       best = std::min(best, Pricing(problem, s, device, constants, engine).price().total);
-  }
+  };
+  std::ranges::for_each(library_tiles, try_tile);
+  if (engine.asynchronous) std::ranges::for_each(asynchronous_tiles, try_tile);
   return best;
 }
 

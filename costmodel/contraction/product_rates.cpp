@@ -14,6 +14,10 @@ using kernel::ContractionProblem;
 
 /// The same of multiply-adds; guess.
 constexpr double fma_share = 0.9;
+/// What power lets f32 multiply-adds of an Ada board keep, of what it lets tensor cores: 12 of an L4's 30 TFLOP/s, 36
+/// to 50 of an L40S' 92, 56 of an RTX 4090's 83. Fitted to published times (bench/contractions/measured.csv); an A100
+/// and an H100 keep theirs.
+constexpr double ada_core_share = 0.85;
 constexpr double order = 8;
 /// Results that are stored together, of 16 bits; what is a row's own is computed once for them.
 constexpr double row_share = 1.0 / 8;
@@ -58,9 +62,10 @@ double launch_time(const DeviceSpec& device, const AnalyticalConstants& constant
 }
 
 double tile_bandwidth(const DeviceSpec& device) {
-  // 4096³ in tiles of 128 × 256 by the copy engine reads 1.6 GB in 187 us on an H100 (bench/results/gpu).
+  // 4096³ in tiles of 128 × 256 by the copy engine reads 1.6 GB in 187 us on an H100 (bench/results/gpu). On a B200 the
+  // same ratio was found in published times (bench/contractions/measured.csv).
   constexpr double hopper = 8.6 / 6.5;
-  return device.l2_bandwidth * (device.compute_major == 9 ? hopper : 1);
+  return device.l2_bandwidth * (device.compute_major == 9 || device.compute_major == 10 ? hopper : 1);
 }
 
 double load_latency(const DeviceSpec& device, double found_in_l2) {
@@ -81,8 +86,9 @@ double tensor_rate(const ContractionProblem& problem, const DeviceSpec& device) 
 
 double core_rate(const ContractionProblem& problem, const DeviceSpec& device) {
   if (problem.accumulator == DType::f64) return fma_share * device.fp64_lanes_per_sm;
-  const bool floating = graph::is_floating(problem.accumulator);
-  return fma_share * (floating ? device.fp32_lanes_per_sm : device.int32_lanes_per_sm);
+  if (!graph::is_floating(problem.accumulator)) return fma_share * device.int32_lanes_per_sm;
+  const bool ada = device.compute_major == 8 && device.compute_minor == 9;
+  return fma_share * device.fp32_lanes_per_sm * (ada ? ada_core_share * device.tensor.sustained_share : 1);
 }
 
 double multiply_rate(const ContractionProblem& problem, kernel::ContractionInstruction instruction,

@@ -28,8 +28,8 @@ inline constexpr int schedulers = 4;
 
 /// What passes before a kernel's blocks compute and after they have, µs: its code, the launch, ramp-up and drain.
 double launch_time(const DeviceSpec& device, const AnalyticalConstants& constants);
-/// Bytes/s of L2 that tiles of operands are read with: whole lines, which nobody writes. On Hopper more than the device
-/// table says, of which other kernels' loads and stores were not seen to reach more.
+/// Bytes/s of L2 that tiles of operands are read with: whole lines, which nobody writes. On Hopper and sm_100 more than
+/// the device table says, of which other kernels' loads and stores were not seen to reach more.
 double tile_bandwidth(const DeviceSpec& device);
 /// Cycles until a load is there while all SMs load, of which a share is found in L2.
 double load_latency(const DeviceSpec& device, double found_in_l2);

@@ -46,6 +46,27 @@ TEST_F(ProblemFile, HasProductsConvolutionsAndAttentions) {
   for (const auto& row : rows) EXPECT_EQ(form(row.object), row.form) << row.object;
 }
 
+TEST_F(ProblemFile, ProductsOfF32AreMadeAsIsAskedFor) {
+  const std::string product = R"({"dtype": "f32", "m": 4, "n": 6, "k": 8)";
+  const struct {
+    std::string more;
+    graph::F32Arithmetic arithmetic;
+  } rows[] = {
+      {"", graph::F32Arithmetic::f32},
+      {R"(, "arithmetic": "f32")", graph::F32Arithmetic::f32},
+      {R"(, "arithmetic": "tf32")", graph::F32Arithmetic::tf32},
+      {R"(, "arithmetic": "tf32x3")", graph::F32Arithmetic::tf32x3},
+      {R"(, "arithmetic": "bf16x3")", graph::F32Arithmetic::bf16x3},
+  };
+  for (const auto& row : rows) {
+    const auto problems = read(product + row.more + "}");
+    ASSERT_TRUE(problems) << problems.error().message;
+    const auto& problem = std::get<kernel::ContractionProblem>(problems->front().problem);
+    EXPECT_EQ(problem.graph->constraints.f32_arithmetic(), row.arithmetic) << row.more;
+  }
+  EXPECT_THAT(form(product + R"(, "arithmetic": "f16"})"), testing::HasSubstr("'arithmetic' is none of"));
+}
+
 TEST_F(ProblemFile, SaysWhatIsWrongWithAConvolution) {
   const struct {
     const char *fields, *said;

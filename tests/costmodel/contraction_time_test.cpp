@@ -172,6 +172,20 @@ TEST(ContractionTime, TheLibraryHasWhatOurKernelsHaveNot) {
 }
 
 /// Of f32 in two parts: tensor instructions are three of each, and every element that a lane has is split.
+/// What cuBLAS took on H100s (bench/results/gpu), and others measured on a B200: of tiles between powers of two rounds
+/// are fuller.
+TEST(ContractionTime, TheLibraryTakesWhatLibrariesWereSeenToTake) {
+  const auto us = [](const char* device, std::int64_t rows, std::int64_t columns, std::int64_t depth) {
+    return library_us(*kernel::derive_contraction(kernel::test::matmul(DType::bf16, rows, columns, depth)),
+                      *find_device(device));
+  };
+  EXPECT_NEAR(us("h100", 512, 12288, 4096), 70.6, 0.15 * 70.6);
+  EXPECT_NEAR(us("h100", 2048, 12288, 4096), 257.5, 0.1 * 257.5);
+  EXPECT_NEAR(us("h100", 2048, 3072, 768), 17.3, 0.15 * 17.3);
+  EXPECT_GT(us("b200", 4096, 4096, 4096), 82);
+  EXPECT_LT(us("b200", 4096, 4096, 4096), 101);
+}
+
 TEST(ContractionTime, SplittingOperandsIsIssued) {
   graph::Graph graph = matmul(DType::f32, 4096, 4096, 4096);
   graph.constraints.bf16x3 = true;

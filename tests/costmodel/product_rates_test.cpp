@@ -35,6 +35,24 @@ TEST(ProductRates, TensorCoresAreForTheirTypes) {
   EXPECT_DOUBLE_EQ(synchronous(a100), 1);
 }
 
+/// bench/contractions/measured.csv: an L4 multiplies f32 at 12 TFLOP/s, an A100 at all but its 19.5.
+TEST(ProductRates, PowerBindsTheLanesOfAdaBoards) {
+  const auto reached = [](const char* name) {
+    const DeviceSpec device = *find_device(name);
+    return 2e-12 * core_rate(product(DType::f32), device) * device.sm_count * device.clock_hz;
+  };
+  EXPECT_NEAR(reached("l4"), 12, 1);
+  EXPECT_NEAR(reached("rtx4090"), 63, 1);
+  EXPECT_GT(reached("a100"), 17);
+}
+
+TEST(ProductRates, TilesAreReadFasterThanTheTableSays) {
+  for (const auto& [name, faster] : {std::pair("a100", false), {"l4", false}, {"h100", true}, {"b200", true}}) {
+    const DeviceSpec device = *find_device(name);
+    EXPECT_EQ(tile_bandwidth(device) > 1.3 * device.l2_bandwidth, faster) << name;
+  }
+}
+
 TEST(ProductRates, ThreeProductsOfBf16AreTwiceThoseOfTf32) {
   const auto rate = [](graph::Constraints constraints, const char* device) {
     graph::Graph graph = kernel::test::matmul(DType::f32, 64, 64, 64);
