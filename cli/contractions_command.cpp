@@ -22,7 +22,8 @@ using OrderedJson = nlohmann::ordered_json;
 
 struct ContractionsOptions {
   std::filesystem::path model, problems, priced, tiles;
-  std::string target, ablation = "none";
+  std::string target;
+  std::vector<std::string> without;
   bool json = false, source = false, joined = false;
   MeasuredProductsOptions measured;  ///< with a device
 };
@@ -33,11 +34,27 @@ struct Listed {
   std::string resources, source;
 };
 
+Result<std::vector<search::PipelineAblation>> ablations_of(const ContractionsOptions& options) {
+  std::vector<search::PipelineAblation> ablations;
+  for (const std::string& name : options.without) {
+    const auto ablation = search::ablation_from_name(name);
+    if (!ablation) {
+      return make_error(ErrorKind::invalid_argument, "--without {}: none, two-stages, one-level or no-pipelining",
+                        name);
+    }
+    ablations.push_back(*ablation);
+  }
+  return ablations;
+}
+
+/// Of what is only ranked: one.
 Result<search::ContractionSpaceOptions> space_of(const ContractionsOptions& options) {
-  const auto ablation = search::ablation_from_name(options.ablation);
-  if (ablation) return search::ContractionSpaceOptions{.ablation = *ablation};
-  return make_error(ErrorKind::invalid_argument, "--without {}: none, two-stages, one-level or no-pipelining",
-                    options.ablation);
+  STITCH_ASSIGN(const auto ablations, ablations_of(options));
+  if (ablations.size() > 1)
+    return make_error(ErrorKind::invalid_argument, "--without: several parts need --device, where each is measured");
+  search::ContractionSpaceOptions space;
+  if (!ablations.empty()) space.ablation = ablations.front();
+  return space;
 }
 
 Status compile(const DeviceSpec& device, codegen::NvrtcCompiler& compiler, Listed& listed) {
@@ -127,6 +144,8 @@ Result<ExitCode> measured_contractions(const ContractionsOptions& options) {
   }
   MeasuredProductsOptions measured = options.measured;
   measured.common.target = options.target;
+  STITCH_ASSIGN(measured.without, ablations_of(options));
+  std::erase(measured.without, search::PipelineAblation::none);  // which is measured in any case
   return measure_products(problems, measured);
 }
 
@@ -205,10 +224,10 @@ void add_contractions_command(CLI::App& app, ExitCode& code) {
           "of a model: as a program has them, several of one operand in one kernel, and with the rows behind one")
       ->needs(model);
   command->add_option("--target", options->target, "GPU; without it, the device's own, or h100")->check(target_name());
-  CLI::Option* without = command
-                             ->add_option("--without", options->ablation,
-                                          "pipelining that is left out: two-stages, one-level, no-pipelining")
-                             ->capture_default_str();
+  CLI::Option* without =
+      command->add_option("--without", options->without,
+                          "pipelining that is left out: two-stages, one-level, no-pipelining; with --device (and there "
+                          "several) --best schedules without it are tried beside those with it");
   CLI::Option* source = command->add_flag("--source", options->source, "print the kernels");
   CLI::Option* json = command->add_flag("--json", options->json, "a line of JSON for each");
   CLI::Option* device = add_measuring_options(*command, options->measured);
@@ -222,7 +241,7 @@ void add_contractions_command(CLI::App& app, ExitCode& code) {
   priced->needs(problems)->excludes(device);
   tiles->needs(problems)->excludes(device)->excludes(priced);
   for (CLI::Option* other : {without, source, json}) {
-    device->excludes(other);  // what is measured is the space as it is, a line of JSON each
+    if (other != without) device->excludes(other);  // a line of JSON each in any case
     priced->excludes(other);
     tiles->excludes(other);
   }

@@ -37,7 +37,7 @@ struct RunOptions {
   std::string distribution = "mixed";
   tuning::ProductsBy products = tuning::ProductsBy::library;
   std::string against;
-  bool check = false, whole = false, outline = false, price = false;
+  bool check = false, whole = false, outline = false, price = false, tunes = false;
 };
 
 /// "NAME=FILE" of every --input, by name.
@@ -296,9 +296,15 @@ Result<api::Program> program_of(const RunOptions& options, api::Package package)
   return client::program_for(std::move(package), device.spec);
 }
 
+/// Whether it asks for what only a model's graph, or planning, gives.
+bool is_of_a_model(const RunOptions& options) {
+  return options.whole || options.outline || options.price || options.tunes || !options.program.empty() ||
+         !options.database.empty();
+}
+
 /// A package runs by one of its programs.
 Result<ExitCode> run_package(const RunOptions& options, std::string_view bytes, FileSystem& files) {
-  if (options.whole || options.outline || options.price || !options.program.empty() || !options.database.empty()) {
+  if (is_of_a_model(options)) {
     return make_error(ErrorKind::invalid_argument, "{}: a package, and no model: it can be run and its steps checked",
                       options.model.string());
   }
@@ -311,7 +317,7 @@ Result<ExitCode> run_package(const RunOptions& options, std::string_view bytes, 
 
 /// A program runs as it is: nothing is planned, and no compiler is needed.
 Result<ExitCode> run_file(const RunOptions& options, std::string_view bytes, FileSystem& files) {
-  if (options.whole || options.outline || options.price || !options.program.empty() || !options.database.empty()) {
+  if (is_of_a_model(options)) {
     return make_error(ErrorKind::invalid_argument, "{}: a program, and no model: it can be run and its steps checked",
                       options.model.string());
   }
@@ -345,6 +351,7 @@ Result<ExitCode> run(const RunOptions& options) {
   if (!imported) return imported.error().within(options.model.string());
   const tuning::ProgramRequest request{.name = name,
                                        .source = sha256(bytes),
+                                       .tunes = options.tunes,
                                        .memory = memory.get(),
                                        .progress = progress_display(options.common.quiet),
                                        .stop = interruption.token(),
@@ -392,6 +399,9 @@ void add_run_command(CLI::App& app, ExitCode& code) {
       ->add_option("--against", options->against,
                    "eager: with a check, also how far operators that run one at a time are from the reference")
       ->check(CLI::IsMember({"eager"}));
+  CLI::Option* tune = command->add_flag(
+      "--tune", options->tunes,
+      "of a model: verify the plans' kernels on the device first, and on gpu:N measure several of each");
   command->add_option(
       "--db", options->database,
       "of a model: database whose plans are taken, and that keeps what has to be made; by default none");
@@ -406,7 +416,12 @@ void add_run_command(CLI::App& app, ExitCode& code) {
   command->add_flag(
       "--price", options->price,
       "of a model: launches, library calls and bytes of a run, and what it and its steps are predicted to take");
-  outline->excludes("--check")->excludes("--check-model")->excludes("--output")->excludes("--input")->excludes(trace);
+  outline->excludes("--check")
+      ->excludes("--check-model")
+      ->excludes("--output")
+      ->excludes("--input")
+      ->excludes(trace)
+      ->excludes(tune);
   command->callback([options, command, &code] {
     if (!options->against.empty() && !options->check && !options->whole)
       throw CLI::ValidationError("--against", "needs --check or --check-model");

@@ -30,6 +30,9 @@ struct ProgramTime {
   /// The whole program as one CUDA graph, median of several replays, by the device's events: what a step takes where
   /// the host is in nobody's way. The emulated driver, and one without graphs, have none.
   std::optional<double> replay_us;
+  /// The same graph where nothing is in the L2 of what it reads: each replay behind a fill of twice the L2, µs, as they
+  /// came. From the fill's end on, so that what it takes to begin a graph counts. Empty where replay_us is none.
+  std::vector<double> cold_us;
 };
 
 /// A program on a GPU: its plans loaded, its arena allocated, and all that a run does worked out.
@@ -80,8 +83,9 @@ class StreamProgram {
   /// on the device is allocated for each run. Errors: as of ProgramRunner::run.
   Status run(Inputs parameters, Outputs results);
   /// The same twice, the second time with an event of the device between steps (a loop is one), and then replayed as a
-  /// CUDA graph. What is measured has warm caches of code, and inputs as warm as the run itself leaves them; a step
-  /// that is shorter than the host takes to enqueue it and an event is as long as that. Errors: those of run.
+  /// CUDA graph. What is measured has warm caches of code, and (but for cold_us) inputs as warm as the run itself
+  /// leaves them; a step that is shorter than the host takes to enqueue it and an event is as long as that. Errors:
+  /// those of run.
   Result<ProgramTime> run_timed(Inputs parameters, Outputs results);
 
  private:

@@ -68,34 +68,41 @@ Result<ExitCode> measure_products(const std::vector<NamedProblem>& problems, con
   timing.kernel.measure.stopping.max_time_us = 80'000;
   timing.kernel.rotations = 2;
   STITCH_ASSIGN(const auto session, Session::open(options.common, planning, {}, timing));
-  const std::vector<int> places = places_of(options);
+  const std::vector<int> places = places_of(options), best(places.begin(), places.begin() + options.best);
+  std::vector<search::PipelineAblation> spaces = {search::PipelineAblation::none};
+  spaces.insert(spaces.end(), options.without.begin(), options.without.end());
   const Stopwatch watch;
   bool wrong = false;
   for (const NamedProblem& problem : problems) {
     if (interruption.token().stop_requested()) return ExitCode::interrupted;
     if (options.seconds > 0 && watch.seconds() > options.seconds) break;
-    ordered_json line = {{"name", problem.name}, {"problem", text_of(problem)}};
     STITCH_ASSIGN(const auto form, graph::canonicalise(graph_of(problem)));
-    const auto judged = [&](const tuning::ProductKernels& kernels, const tuning::ProductTrial& trial) {
-      const tuning::ProductKernels::Ranked& ranked = kernels.best[trial.place];
-      ordered_json one = line;
-      one["place"] = trial.place;
-      one["schedule"] = ranked.schedule.hex();
-      one["what"] = ranked.description;
-      one["runs"] = ranked.runs;
-      one["predicted_us"] = ranked.predicted_us;
-      one["library_us"] = kernels.rival_us;
-      wrong |= add_trial(trial, one);
-      print(one);
-    };
-    const Status tried = session->tuner->try_product(form.graph, places, judged, interruption.token());
-    if (tried) continue;
-    const ErrorKind why = tried.error().kind;
-    if (why == ErrorKind::cancelled) return ExitCode::interrupted;
-    if (why != ErrorKind::unsupported && why != ErrorKind::constraint) return tried.error().within(problem.name);
-    line["failure"] = tried.error().message;
-    line["error"] = to_string(why);
-    print(line);
+    for (const search::PipelineAblation ablation : spaces) {
+      ordered_json line = {{"name", problem.name}, {"problem", text_of(problem)}};
+      const bool whole = ablation == search::PipelineAblation::none;
+      if (!whole) line["without"] = search::to_string(ablation);
+      const auto judged = [&](const tuning::ProductKernels& kernels, const tuning::ProductTrial& trial) {
+        const tuning::ProductKernels::Ranked& ranked = kernels.best[trial.place];
+        ordered_json one = line;
+        one["place"] = trial.place;
+        one["schedule"] = ranked.schedule.hex();
+        one["what"] = ranked.description;
+        one["runs"] = ranked.runs;
+        one["predicted_us"] = ranked.predicted_us;
+        one["library_us"] = kernels.rival_us;
+        wrong |= add_trial(trial, one);
+        print(one);
+      };
+      const Status tried =
+          session->tuner->try_product(form.graph, whole ? places : best, judged, interruption.token(), ablation);
+      if (tried) continue;
+      const ErrorKind why = tried.error().kind;
+      if (why == ErrorKind::cancelled) return ExitCode::interrupted;
+      if (why != ErrorKind::unsupported && why != ErrorKind::constraint) return tried.error().within(problem.name);
+      line["failure"] = tried.error().message;
+      line["error"] = to_string(why);
+      print(line);
+    }
   }
   return wrong ? ExitCode::failure : ExitCode::success;
 }

@@ -23,6 +23,7 @@ struct RunReport {
   std::string why_by_steps;                   ///< on a GPU and not on a stream; empty: it was
   std::optional<tuning::ProgramPrice> price;  ///< with --price
   std::optional<double> replay_us;            ///< of the whole on a GPU, as one CUDA graph
+  std::vector<double> cold_us;                ///< such replays with a cold L2
   // Memory, bytes.
   std::int64_t arena = 0, lower_bound = 0, results = 0, eager_peak = 0, workspaces = 0, parameters = 0;
 

@@ -62,6 +62,10 @@ class Bundle(unittest.TestCase):
         (self.bundle / "peers/README.md").write_text(README)
         (self.bundle / "peers/measure").write_text(
             f"import sys; open('{self.bundle}/calls', 'a').write('measure ' + ' '.join(sys.argv[1:]) + '\\n')")
+        (self.bundle / "rivals").mkdir()
+        (self.bundle / "rivals/pipelining.json").write_text('[{"name": "a"}, {"name": "b"}]')
+        (self.bundle / "rivals/measure").write_text(
+            f"import sys; open('{self.bundle}/calls', 'a').write('rivals ' + ' '.join(sys.argv[1:]) + '\\n')")
         (self.bundle / "products").mkdir()
         (self.bundle / "products/problems.json").write_text('[{"name": "a"}, {"name": "b"}]')
         (self.bundle / "products/library.py").write_text(
@@ -204,11 +208,50 @@ class RunAll(Bundle):
 
     def test_peers_leave_the_slow_ones_for_later(self):
         self.assertEqual(self.run_all("--only", "peers", "autotune"), 0, self.said)
-        quick, whole = self.calls
+        quick, whole, rivals = self.calls
         self.assertIn("--ours-seconds 0", quick)
         self.assertIn("--peers xla,ours-predicted,ours-tuned,compile", quick)
         self.assertNotIn("autotune", quick)
         self.assertNotIn("--peers", whole)
+        self.assertRegex(rivals, r"^rivals --results .*rivals.jsonl --ours .*/stitch --within \d+$")
+
+    def test_rivals_are_measured_on_a_gpu_and_checked_without(self):
+        self.assertEqual(self.run_all("--only", "rivals", "--cases", "conv", "gelu"), 0, self.said)
+        self.assertRegex(self.calls[0], r"^rivals --results .* --peers eager,library,.*,ours,ours-beside-library "
+                                        r"--only conv,gelu$")
+        self.assertNotIn("autotune", self.calls[0])
+        self.probes({**IDENTITY, "kind": "emulated"})
+        self.assertEqual(self.run_all("--only", "rivals", "--again", "--device", "emulated:counts"), 0, self.said)
+        self.assertIn("--device cpu --check", self.calls[0])
+
+    def test_pipelining_goes_on_with_the_problems_that_are_left(self):
+        def tells(name):
+            return f"echo '{{\"name\": \"{name}\"}}'; echo '{{\"name\": \"{name}\", \"without\": \"no-pipelining\"}}'"
+        self.does("stitch-contractions", tells("a") + "; echo '{\"name\": \"b\"}'")
+        self.assertEqual(self.run_all("--only", "pipelining", "--within", 200), 3, "b is not through")
+        self.assertIn("--best 4", self.calls[0])
+        self.assertIn("--without two-stages --without one-level --without no-pipelining", self.calls[0])
+        self.assertEqual(json.loads((self.results / "pipelining-problems.json").read_text()),
+                         [{"name": "a"}, {"name": "b"}])
+        self.does("stitch-contractions", tells("b"))
+        self.assertEqual(self.run_all("--only", "pipelining", "--within", 200), 0, self.said)
+        self.assertEqual(json.loads((self.results / "pipelining-problems.json").read_text()), [{"name": "b"}])
+
+    def test_a_call_that_is_killed_in_a_problem_goes_on_there_if_it_came_further(self):
+        run_all = loaded()
+        options = argparse.Namespace(bundle=self.bundle, results=self.results, archive=None, again=False, cases=None,
+                                     peers="", device="gpu:0", within=500, resume_from=None)
+        run, log = run_all.Run(options), self.results / "p.jsonl"
+
+        def killed(lines):
+            def call(command, path, seconds):
+                log.write_text((log.read_text() if log.exists() else "") + lines)
+                return 124
+            with mock.patch.object(run, "call", call):
+                return run_all.some_problems(run, "p", [{"name": "a"}, {"name": "b"}], [], 100)
+        with self.assertRaises(run_all.OutOfTime):
+            killed('{"name": "a"}\n{"na')
+        self.assertEqual(killed("\n"), 124, "b alone takes longer than there is time: not tried for ever")
 
     def python_with(self, *modules):
         """PYTHONPATH of a folder that has these, empty."""

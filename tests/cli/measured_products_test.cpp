@@ -45,6 +45,26 @@ TEST(MeasuredProductsEmulated, SchedulesAreVerifiedOneByOne) {
   EXPECT_EQ(lines.back()["name"], "heads");
 }
 
+/// ALCOP's ablations beside the whole, in one run.
+TEST(MeasuredProductsEmulated, SchedulesWithoutAPartOfPipeliningAreTriedBesideThoseWithAll) {
+  const Folder folder;
+  const Outcome tried =
+      stitch({"contractions", "--problems", folder.write("two.json", two), "--device", "emulated", "--best", "2",
+              "--without", "two-stages", "--without", "no-pipelining", "--cache", folder.at("cache")});
+  ASSERT_EQ(tried.code, 0) << tried.err;
+  std::map<std::string, std::vector<std::string>> runs;
+  for (const json& line : lines_of(tried.out)) {
+    EXPECT_FALSE(line.contains("failure")) << line;
+    EXPECT_LT(line["worst"], 1);
+    if (line["name"] == "layer") runs[line.value("without", "")].push_back(line["runs"]);
+  }
+  ASSERT_EQ(runs.size(), 3U);
+  for (const auto& [part, schedules] : runs) EXPECT_EQ(schedules.size(), 2U) << part;
+  for (const std::string& schedule : runs["no-pipelining"]) EXPECT_THAT(schedule, HasSubstr(" stages 1×1 "));
+  for (const std::string& schedule : runs["two-stages"]) EXPECT_THAT(schedule, HasSubstr(" stages 2×"));
+  EXPECT_NE(runs[""], runs["no-pipelining"]);
+}
+
 TEST(MeasuredProductsEmulated, CountsAreNoTimes) {
   const Folder folder;
   const Outcome tried = stitch({"contractions", "--problems", folder.write("two.json", two), "--device",
@@ -70,6 +90,19 @@ TEST(MeasuredProducts, OptionsThatSayNothingTogetherAreRefused) {
     command.insert(command.end(), more.begin(), more.end());
     EXPECT_EQ(stitch(command).code, 2) << more.front() << " " << more.back();
   }
+}
+
+TEST(MeasuredProducts, PipeliningIsLeftOutByName) {
+  const Folder folder;
+  const std::string problems = folder.write("two.json", two);
+  const Outcome unknown =
+      stitch({"contractions", "--problems", problems, "--device", "emulated", "--without", "everything"});
+  EXPECT_EQ(unknown.code, 3);
+  EXPECT_THAT(unknown.err, HasSubstr("two-stages, one-level or no-pipelining"));
+  const Outcome several =
+      stitch({"contractions", "--problems", problems, "--without", "two-stages", "--without", "one-level"});
+  EXPECT_EQ(several.code, 3);
+  EXPECT_THAT(several.err, HasSubstr("several parts need --device"));
 }
 
 /// What was predicted then is not told again as today's, a schedule that was measured twice is told twice.

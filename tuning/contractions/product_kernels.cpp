@@ -95,8 +95,9 @@ bool is_product(const graph::Graph& fragment) {
 }
 
 Result<ProductKernels> product_kernels(const graph::Graph& fragment, const DeviceSpec& device, std::size_t count,
-                                       const costmodel::TrainedCostModel* model) {
-  const search::ContractionSpaceOptions space = space_under(fragment.constraints, count);
+                                       const costmodel::TrainedCostModel* model, search::PipelineAblation ablation) {
+  search::ContractionSpaceOptions space = space_under(fragment.constraints, count);
+  space.ablation = ablation;
   if (auto attention = attention_of(fragment)) return attention_kernels(*std::move(attention), device, space, model);
   if (auto chain = chain_of(fragment)) return chain_kernels(*std::move(chain), device, space, model);
   STITCH_ASSIGN(kernel::ContractionProblem product, product_of(fragment));

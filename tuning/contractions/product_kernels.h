@@ -13,6 +13,7 @@
 #include "costmodel/kernel_features.h"
 #include "costmodel/trained_model.h"
 #include "profiler/verify/verify.h"
+#include "search/contraction/contraction_space.h"
 
 namespace stitch::tuning {
 
@@ -53,9 +54,10 @@ struct ProductKernels {
 bool is_product(const graph::Graph& fragment);
 
 /// The `count` best kernels for it, under the fragment's constraints, in the order of a combined model's predictions;
-/// null: of the analytical one's. The library's price is the analytical model's in any case. Errors: unsupported (it is
-/// none); constraint (no schedule is legal).
+/// null: of the analytical one's. The library's price is the analytical model's in any case. `ablation`: of the
+/// schedules that do without a part of pipelining. Errors: unsupported (it is none); constraint (no schedule is legal).
 Result<ProductKernels> product_kernels(const graph::Graph& fragment, const DeviceSpec& device, std::size_t count,
-                                       const costmodel::TrainedCostModel* model = nullptr);
+                                       const costmodel::TrainedCostModel* model = nullptr,
+                                       search::PipelineAblation ablation = search::PipelineAblation::none);
 
 }  // namespace stitch::tuning

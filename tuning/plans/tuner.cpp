@@ -207,11 +207,12 @@ Result<TunedFragment> Tuner::tune(const PlanRequest& request) const {
 }
 
 Status Tuner::try_product(const graph::Graph& canonical, std::span<const int> places, const ProductJudged& judged,
-                          const std::stop_token& stop) const {
+                          const std::stop_token& stop, search::PipelineAblation ablation) const {
   if (context_->workshop == nullptr) return explores_only();
   return context_->arena.execute([&]() -> Status {
     const int deepest = places.empty() ? 0 : *std::ranges::max_element(places);
-    STITCH_ASSIGN(const ProductKernels kernels, product_kernels(canonical, context_->device, deepest + 1));
+    STITCH_ASSIGN(const ProductKernels kernels,
+                  product_kernels(canonical, context_->device, deepest + 1, nullptr, ablation));
     STITCH_ASSIGN(const db::FragmentRecord fragment, fragment_record(*context_, canonical, {}));
     const ProductTrials trials(*context_, kernels, fragment.key, stop);
     std::vector<int> there(places.begin(), places.end());

@@ -105,11 +105,13 @@ class Tuner {
 
   /// Schedules of a product at these places of their ranking (those that there are), each built, verified and, with a
   /// timer, measured: how good the ranking is. `judged` is told each when it is through, so that what ends this early
-  /// costs nothing that was found. Errors: unsupported (it is no product), constraint, unavailable (this tuner explores
-  /// only), cancelled; what is no outcome of a schedule.
+  /// costs nothing that was found. With an `ablation` the ranking is of the schedules that do without a part of
+  /// pipelining. Errors: unsupported (it is no product), constraint, unavailable (this tuner explores only), cancelled;
+  /// what is no outcome of a schedule.
   using ProductJudged = std::function<void(const ProductKernels&, const ProductTrial&)>;
   Status try_product(const graph::Graph& canonical, std::span<const int> places, const ProductJudged& judged,
-                     const std::stop_token& stop = {}) const;
+                     const std::stop_token& stop = {},
+                     search::PipelineAblation ablation = search::PipelineAblation::none) const;
 
   /// How much faster the kernel could be at most, µs: what it takes (predicted; where there is a timer, measured,
   /// which builds and verifies its first candidates unless that was done before) beyond a launch and its bytes at the

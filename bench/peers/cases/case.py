@@ -11,7 +11,7 @@ import zlib
 
 import numpy as np
 
-BYTES = {"pred": 1, "s32": 4, "u32": 4, "f16": 2, "bf16": 2, "f32": 4}
+BYTES = {"pred": 1, "s8": 1, "f8e4m3fn": 1, "s32": 4, "u32": 4, "f16": 2, "bf16": 2, "f32": 4}
 # Unit roundoff.
 ROUNDOFF = {"f32": 2.0**-24, "f16": 2.0**-11, "bf16": 2.0**-8}
 # Drawing is slow for big tensors: this many values are drawn, then repeated. A prime, so that rows differ.
@@ -71,14 +71,14 @@ class Input:
 
 
 def numpy_dtype(name):
-    if name == "bf16":
+    if name in ("bf16", "f8e4m3fn"):
         import ml_dtypes
-        return np.dtype(ml_dtypes.bfloat16)
-    return np.dtype({"pred": "?", "s32": "i4", "u32": "u4", "f16": "f2", "f32": "f4"}[name])
+        return np.dtype(ml_dtypes.bfloat16 if name == "bf16" else ml_dtypes.float8_e4m3fn)
+    return np.dtype({"pred": "?", "s8": "i1", "s32": "i4", "u32": "u4", "f16": "f2", "f32": "f4"}[name])
 
 
 def dtype_name(dtype):
-    return {"bool": "pred", "int32": "s32", "uint32": "u32", "float16": "f16", "bfloat16": "bf16",
+    return {"bool": "pred", "int8": "s8", "float8_e4m3fn": "f8e4m3fn", "int32": "s32", "uint32": "u32", "float16": "f16", "bfloat16": "bf16",
             "float32": "f32"}[np.dtype(dtype).name]
 
 

@@ -10,8 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-import cases  # noqa: E402
-from harness import comparison, timing, worker  # noqa: E402
+from harness import case_table, comparison, hlo_texts, timing, worker  # noqa: E402
 from harness.recorders import RECORDERS  # noqa: E402
 
 WARM = 3
@@ -26,6 +25,7 @@ class Peer:
     """One case at a time."""
 
     def __init__(self, options):
+        self.cases = case_table.load(options.cases)
         self.checked, self.recorders = options.checked, options.recorders.split(",")
         self.device = jax.devices("cpu" if options.device == "cpu" else "cuda")[0]
         self.buffer, self.failures = None, []
@@ -36,13 +36,13 @@ class Peer:
     def open(self, request):
         """Makes the inputs, and the reference where its folder has none yet."""
         self.release({})
-        self.case = cases.by_name(request["case"])
+        self.case = self.cases.by_name(request["case"])
         self.reference = pathlib.Path(request["reference"])
         arrays = self.case.arrays(self.checked)
         start = time.monotonic()
         if not (self.reference / "complete.json").exists():
             comparison.save(self.reference, self.in_float64(arrays))
-        self.tensors = cases.tree(arrays, lambda array: jax.device_put(array, self.device))
+        self.tensors = self.cases.tree(arrays, lambda array: jax.device_put(array, self.device))
         return {"reference_s": round(time.monotonic() - start, 2), "ideal_bytes": self.case.ideal_bytes(self.checked)}
 
     def in_float64(self, arrays):
@@ -51,7 +51,7 @@ class Peer:
             tensor = jax.device_put(array, self.device)
             return tensor.astype(jnp.float64) if jnp.issubdtype(tensor.dtype, jnp.floating) else tensor
         with jax.enable_x64(True):
-            results = jax.jit(self.case.jax_function())(*cases.tree(arrays, raised))
+            results = jax.jit(self.case.jax_function())(*self.cases.tree(arrays, raised))
             return [np.asarray(result, np.float64) for result in jax.tree_util.tree_leaves(results)]
 
     def prepare(self, request):
@@ -105,6 +105,12 @@ class Peer:
             samples.append(round((time.perf_counter() - start) * 1e6, 3))
         return {"busy_us": samples, "span_us": samples, "kernels": None}
 
+    def describe(self, request):
+        """What whoever runs the case by its HLO text has to know: the text, and what results may be off."""
+        case = self.cases.by_name(request["case"])
+        return {"text": hlo_texts.hlo_text(case, self.checked), "tolerances": case.tolerances(self.checked),
+                "dtypes": [self.cases.dtype_name(result.dtype) for result in case.results(self.checked)]}
+
     def about(self, request):
         return {"jax": jax.__version__}
 
@@ -118,10 +124,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--checked", action="store_true", help="the smaller shapes")
+    parser.add_argument("--cases", default=case_table.OWN, help="the table of cases: a folder with a Python package")
     parser.add_argument("--l2-bytes", type=int, default=0)
     parser.add_argument("--recorders", default="jax,torch", help="profilers to try, in this order")
     peer = Peer(parser.parse_args())
-    worker.serve({name: getattr(peer, name) for name in ("about", "open", "prepare", "measure", "release")})
+    worker.serve({name: getattr(peer, name) for name in ("about", "open", "describe", "prepare", "measure", "release")})
 
 
 if __name__ == "__main__":

@@ -25,3 +25,23 @@ def ends_inside_a_line(path):
             return False
         file.seek(-1, 2)
         return file.read(1) != b"\n"
+
+
+def read_measurements(paths):
+    """{gpu: {"sessions": {name: line}, "cases": {case: {peer: line}}}}, the last whole measurement of each case."""
+    found = {}
+    for path in paths:
+        sessions, pending = {}, {}
+        for line in read_lines(path):
+            if line["kind"] == "session":
+                sessions[line["session"]] = line
+            elif line["kind"] == "result":
+                pending.setdefault((line["session"], line["case"]), {})[line["peer"]] = line
+            elif line["session"] in sessions:
+                group = found.setdefault(sessions[line["session"]]["gpu"], {"sessions": {}, "cases": {}})
+                group["sessions"][line["session"]] = sessions[line["session"]]
+                group["cases"][line["case"]] = pending.pop((line["session"], line["case"]), {})
+    for group in found.values():
+        group["cases"] = dict(sorted(group["cases"].items(),
+                                     key=lambda item: min(line["place"] for line in item[1].values())))
+    return found

@@ -29,15 +29,16 @@ def nvidia_smi(fields):
 
 
 class Session:
-    def __init__(self, options, folder, names):
-        """names: those of all cases, in the order of the report."""
+    def __init__(self, options, folder, names, table=None):
+        """names: those of all cases, in the order of the report. table: the folder that the workers have them from;
+        none: bench/peers' own."""
         self.places = {name: place for place, name in enumerate(names)}
         self.options, self.folder = options, pathlib.Path(folder)
         self.started = time.monotonic()
         self.name = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-        self.peers = [peer for peer in peers.ALL if peer in options.peers]
+        self.peers = [peer for peer in self.all_peers() if peer in options.peers]
         self.log = options.log or str(self.folder / "log")
-        checked = ["--checked"] if options.check else []
+        checked = (["--checked"] if options.check else []) + (["--cases", str(table)] if table else [])
         # The PyTorch process uses JAX only to know the shapes of the results.
         self.torch = peers.Framework("torch_worker.py", ["--device", options.device, *checked], self.log,
                                      {"JAX_PLATFORMS": "cpu"})
@@ -47,6 +48,13 @@ class Session:
                                      {"JAX_PLATFORMS": "cpu"})
         self.ours = peers.Ours(options.ours, self.log, options.ours_seconds)
         self.longest = 0.0
+
+    def all_peers(self):
+        """In the order in which a case prepares them."""
+        return peers.ALL
+
+    def peers_of(self, case):
+        return self.peers
 
     def elapsed(self):
         return time.monotonic() - self.started
@@ -79,7 +87,7 @@ class Session:
         """The cases that no earlier call has seen through with all these peers."""
         done = {line["case"]: set(line["peers"]) for line in read_lines(pathlib.Path(self.options.results))
                 if line["kind"] == "case"} if self.options.results else {}
-        return [case for case in chosen if not set(self.peers) <= done.get(case.name, set())]
+        return [case for case in chosen if not set(self.peers_of(case)) <= done.get(case.name, set())]
 
     def time_for_another(self):
         return self.elapsed() + self.longest < self.options.within
@@ -89,7 +97,7 @@ class Session:
         start, reference = time.monotonic(), self.folder / case.name
         self.deadline = start + self.options.case_seconds
         lines, opened = {}, self.open(case, reference)
-        for peer in self.peers:
+        for peer in self.peers_of(case):
             lines[peer] = {"case": case.name, "peer": peer, **self.prepared(peer, opened)}
         for turn in range(0 if self.options.check else self.options.rounds):
             self.round(lines, turn)
@@ -97,7 +105,7 @@ class Session:
             self.write("result", place=self.places[case.name], ideal_bytes=opened.get("ideal_bytes"), **line)
         spent = time.monotonic() - start
         self.longest = max(self.longest, spent)
-        self.write("case", case=case.name, peers=self.peers, seconds=round(spent, 1), **nvidia_smi(CLOCKS))
+        self.write("case", case=case.name, peers=list(lines), seconds=round(spent, 1), **nvidia_smi(CLOCKS))
         self.torch.close(60)
         self.xla.close(60)
         shutil.rmtree(reference, ignore_errors=True)
@@ -112,20 +120,23 @@ class Session:
             self.spare.close(60)
             if "error" not in on_cpu:
                 opened = on_cpu
-        if "error" not in opened and any(peer in peers.TORCH for peer in self.peers):
+        if "error" not in opened and any(self.side(peer) is self.torch for peer in self.peers_of(case)):
             self.torch.open(case.name, reference, self.options.peer_seconds)
-        self.ours.open(peers.hlo_file(HLO, case.name))
+        self.open_ours(case, reference)
         return opened
 
+    def open_ours(self, case, reference):
+        self.ours.open(peers.hlo_file(HLO, case.name))
+
     def side(self, peer):
-        return self.torch if peer in peers.TORCH else self.xla if peer in peers.XLA else self.ours
+        return self.xla if peer in peers.XLA else self.ours if peer.startswith("ours") else self.torch
 
     def prepared(self, peer, opened):
-        if peer in peers.OURS:
+        if self.side(peer) is self.ours:
             if not self.options.ours:
                 return {"error": "skipped: no --ours"}
             if self.ours.path is None:
-                return {"error": "skipped: no HLO text, run bench/peers/generate"}
+                return {"error": "skipped: no HLO text, run generate"}
         elif "error" in opened:
             return {"error": f"no reference: {opened['error']}"}
         left = self.deadline - time.monotonic()

@@ -1,4 +1,5 @@
-"""PyTorch's side of the measurement: eager and compiled functions, each also in a CUDA graph."""
+"""PyTorch's side of the measurement: eager and compiled functions, each also in a CUDA graph, and where cases have them
+functions that call a library by name."""
 import argparse
 import pathlib
 import sys
@@ -8,11 +9,10 @@ import numpy as np
 import torch
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-import cases  # noqa: E402
-from harness import comparison, kineto, timing, worker  # noqa: E402
+from harness import case_table, comparison, kineto, timing, worker  # noqa: E402
 
 MODES = {"compile": None, "autotune": "max-autotune-no-cudagraphs"}
-DTYPES = {"pred": torch.bool, "s32": torch.int64, "u32": torch.int64, "f16": torch.float16, "bf16": torch.bfloat16,
+DTYPES = {"pred": torch.bool, "s8": torch.int8, "s32": torch.int64, "u32": torch.int64, "f16": torch.float16, "bf16": torch.bfloat16,
           "f32": torch.float32}
 WARM = 3
 
@@ -20,6 +20,8 @@ WARM = 3
 def tensor(array, dtype, device):
     if dtype == "bf16":
         return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16).to(device)
+    if dtype == "f8e4m3fn":
+        return torch.from_numpy(array.view(np.uint8)).view(torch.float8_e4m3fn).to(device)
     # Indices are int64 in PyTorch.
     return torch.from_numpy(np.ascontiguousarray(array)).to(device=device, dtype=DTYPES[dtype])
 
@@ -30,10 +32,23 @@ def flat(value):
     return [value]
 
 
+class Compiled:
+    """torch.compile in its default mode, once for each function."""
+
+    def __init__(self):
+        self.made = {}
+
+    def __call__(self, function):
+        if function not in self.made:
+            self.made[function] = torch.compile(function, dynamic=False)
+        return self.made[function]
+
+
 class Peers:
     """One case at a time: its tensors, and each peer as a function without arguments."""
 
     def __init__(self, options):
+        self.cases = case_table.load(options.cases)
         self.device, self.checked = options.device, options.checked
         self.cuda = options.device.startswith("cuda")
         self.release({})
@@ -44,13 +59,16 @@ class Peers:
 
     def open(self, request):
         self.release({})
-        self.case = cases.by_name(request["case"])
+        self.case = self.cases.by_name(request["case"])
         arrays = self.case.arrays(self.checked)
-        specs = cases.leaves(self.case.input_tree(self.checked))
+        specs = self.cases.leaves(self.case.input_tree(self.checked))
         dtypes = iter(spec.dtype for spec in specs)
-        self.tensors = cases.tree(arrays, lambda array: tensor(array, next(dtypes), self.device))
+        self.tensors = self.cases.tree(arrays, lambda array: tensor(array, next(dtypes), self.device))
         self.allowed = self.case.tolerances(self.checked)
         self.reference = request["reference"]
+        # As ours compute f32; cuDNN takes the fastest of its kernels.
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = getattr(self.case, "tf32", False)
+        torch.backends.cudnn.benchmark = True
         return {"bytes": sum(leaf.nbytes for leaf in flat(self.tensors))}
 
     def function(self, kind):
@@ -60,6 +78,11 @@ class Peers:
         if kind in MODES:
             forward = torch.compile(case.compiled or case.torch, mode=MODES[kind], dynamic=False)
         given = self.arranged()
+        if kind in getattr(case, "ways", {}):
+            way = case.ways[kind]
+            # Checked on a CPU it is the functions that matter, not how they are compiled there.
+            forward = way.make((lambda of: of) if self.checked else Compiled())
+            given = list(way.arrange(*given)) if way.arrange else given
         if not case.gradients:
             return forward, given
         cotangents = given[len(given) - case.cotangents:]
@@ -75,7 +98,7 @@ class Peers:
 
     def arranged(self):
         """The arguments of the case's functions; copies where those update in place."""
-        given = cases.tree(self.tensors, lambda t: t.clone()) if self.case.mutates else self.tensors
+        given = self.cases.tree(self.tensors, lambda t: t.clone()) if self.case.mutates else self.tensors
         return list(self.case.torch_state(*given) if self.case.torch_state else given)
 
     def prepare(self, request):
@@ -195,6 +218,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--checked", action="store_true", help="the smaller shapes")
+    parser.add_argument("--cases", default=case_table.OWN, help="the table of cases: a folder with a Python package")
     peers = Peers(parser.parse_args())
     worker.serve({name: getattr(peers, name) for name in ("about", "open", "prepare", "measure", "copy", "release")})
 
