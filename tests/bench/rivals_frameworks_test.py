@@ -108,12 +108,26 @@ class Check(unittest.TestCase):
     def test_ours_compute_the_same_on_the_emulated_device(self):
         if STITCH is None:
             self.skipTest("--stitch names no program")
-        names = "linear_gelu_residual,qkv,attention_sliding,conv_strided,f8_tensor"
+        names = "linear_gelu_residual,qkv_4096x768,attention_sliding,conv_strided,f8_tensor"
         self.assertEqual(self.measure("--only", names, "--peers", "ours", "--ours", STITCH), 0, self.said)
         self.assertEqual(len(self.lines), 5)
         for key, line in self.lines.items():
             self.assertTrue(line["correct"], (key, line))
             self.assertTrue(all(" by device" in step for step in line["steps"]), "no library's call, nothing on the host")
+
+    def test_the_texts_are_those_of_the_cases_and_all_ours(self):
+        """Full extents, planned and not compiled: no call of a library is left."""
+        if STITCH is None:
+            self.skipTest("--stitch names no program")
+        sys.path[:0] = [str(ROOT / "bench/peers"), str(ROOT / "bench/rivals")]
+        import rival_cases
+        texts = {path.name.split(".hlo.txt")[0]: path for path in (ROOT / "bench/rivals/hlo").iterdir()}
+        self.assertEqual(set(texts), {case.name for case in rival_cases.CASES}, "run bench/rivals/generate")
+        for case in rival_cases.CASES:
+            done = subprocess.run([STITCH, "run", texts[case.name], "--outline", "--products", "ours", *case.ours, "--json",
+                                   "--quiet"], capture_output=True, text=True, timeout=120, check=False)
+            self.assertEqual(done.returncode, 0, case.name + done.stderr)
+            self.assertEqual({step["kind"] for step in json.loads(done.stdout)["steps"]}, {"fragment"}, case.name)
 
 
 class Ours(unittest.TestCase):
