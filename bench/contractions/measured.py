@@ -394,7 +394,7 @@ def our_schedules(root=ROOT, stitch=None):
 
 def schedules_part(lines):
     rows = []
-    for instruction, group in grouped(lines, lambda pair: pair[0]["runs"].split()[0]).items():
+    for instruction, group in grouped(lines, lambda pair: pair[0]["what"].rsplit("(", 1)[-1].rstrip(")")).items():
         values = [line["predicted_us"] / line["measured_us"] for line, _ in group]
         rows.append([instruction, len(group), f"{text(geometric_mean(values))} ×÷ {text(spread(values))}"])
     return table(["instruction", "schedules", "predicted ÷ measured"], rows)
