@@ -392,9 +392,14 @@ def our_schedules(root=ROOT, stitch=None):
     return list(found.values())
 
 
+def instruction_of(line):
+    """A word of either text; older recordings have but one."""
+    return re.search(r"\b(?:mma|wgmma|cuda)_\w+", line.get("runs", "") + " " + line["what"])[0]
+
+
 def schedules_part(lines):
     rows = []
-    for instruction, group in grouped(lines, lambda pair: pair[0]["what"].rsplit("(", 1)[-1].rstrip(")")).items():
+    for instruction, group in grouped(lines, lambda pair: instruction_of(pair[0])).items():
         values = [line["predicted_us"] / line["measured_us"] for line, _ in group]
         rows.append([instruction, len(group), f"{text(geometric_mean(values))} ×÷ {text(spread(values))}"])
     return table(["instruction", "schedules", "predicted ÷ measured"], rows)
