@@ -115,6 +115,7 @@ class Pricing {
         d_(device),
         c_(constants),
         engine_(engine),
+        kept_clock_(s.instruction == ContractionInstruction::cuda_core ? core_clock_share(problem, device) : 1),
         walked_(kernel::walked_share(problem, s)),
         shape_(walked_shape(problem, s, walked_)),
         streamed_parts_(kernel::streamed_parts(shape_.streamed)),
@@ -250,7 +251,7 @@ class Pricing {
 
   /// Of one block and turn, cycles of an SM that it has to itself.
   [[nodiscard]] double multiply_cycles() const {
-    return static_cast<double>(s_.block_rows) * s_.block_columns * s_.block_depth / engine_.per_clock;
+    return static_cast<double>(s_.block_rows) * s_.block_columns * s_.block_depth / engine_.per_clock / kept_clock_;
   }
   [[nodiscard]] double shared_cycles() const {
     const double left = graph::byte_size(p_.left.dtype), right = graph::byte_size(p_.right.dtype);
@@ -270,7 +271,7 @@ class Pricing {
     if (engine_.asynchronous) return 2 * (engine_.pairs ? loaded_bytes() / d_.shared_bytes_per_clock : cycles);
     if (s_.instruction == ContractionInstruction::cuda_core) {
       const double loads = core_load_cycles(s_.thread_rows, left) + core_load_cycles(s_.thread_columns, right);
-      return cycles + shape_.warps * loads * s_.block_depth;
+      return (cycles + shape_.warps * loads * s_.block_depth) / kept_clock_;
     }
     const double read = shape_.warps * (s_.warp_rows * left + s_.warp_columns * right) * s_.block_depth;
     return cycles + read / d_.shared_bytes_per_clock;
@@ -281,7 +282,8 @@ class Pricing {
       return (turn_instructions + shape_.depth_steps * products * product_instructions) / c_.warp_issue;
     }
     const double of_turn = (engine_.copy_engine ? 0 : copying_instructions()) + turn_instructions;
-    return shape_.warps * (of_turn + scaling_instructions() + shape_.depth_steps * instructions_of_step()) / schedulers;
+    const double of_warp = of_turn + scaling_instructions() + shape_.depth_steps * instructions_of_step();
+    return shape_.warps * of_warp / schedulers / kept_clock_;
   }
   /// Of a warp and turn, its share of what a part of the depth ends with.
   [[nodiscard]] double scaling_instructions() const {
@@ -320,7 +322,7 @@ class Pricing {
     const double use = multiply_cycles() / shape_.depth_steps * schedulers / shape_.warps;  // of a warp and step
     const double left = graph::byte_size(p_.left.dtype), right = graph::byte_size(p_.right.dtype);
     const double bytes = (s_.warp_rows * left + s_.warp_columns * right) * shape_.fragment_depth;
-    const double load = d_.shared_latency + bytes / d_.shared_bytes_per_clock + splitting_of_step();
+    const double load = (d_.shared_latency + bytes / d_.shared_bytes_per_clock + splitting_of_step()) / kept_clock_;
     const bool hidden = load <= (s_.fragment_stages * warps - 1) * use;
     const double step = hidden ? warps * use : (load + use) / s_.fragment_stages;
     return std::max(most, shape_.depth_steps * step);
@@ -337,7 +339,7 @@ class Pricing {
     const double busy = std::max({use, transfer, engine_.asynchronous ? blocking_cycles() : 0});
     const bool meets_others = s_.tensor_copies && (engine_.sharing_left > 1 || engine_.sharing_right > 1);
     const double waits = meets_others ? cluster_turn_cycles : 0;
-    const double between = engine_.copy_engine ? waits : d_.block_barrier_cycles + idle_cycles();
+    const double between = (engine_.copy_engine ? waits : d_.block_barrier_cycles + idle_cycles()) / kept_clock_;
     return {use, load_latency(d_, found_in_l2_) + transfer, busy, between / x};
   }
   /// Tiles on their way or being multiplied: of wgmma's stages one more is still read. What is computed is in registers
@@ -462,7 +464,8 @@ class Pricing {
   const DeviceSpec& d_;
   const AnalyticalConstants& c_;
   const Engine engine_;
-  const double walked_;  ///< of the depth, by each block
+  const double kept_clock_;  ///< share of it that power leaves
+  const double walked_;      ///< of the depth, by each block
   const ContractionShape shape_;
   const kernel::StreamedParts streamed_parts_;
   const double left_reads_, right_reads_;  ///< bytes that one of an operand's tile takes: of a computed one others
@@ -502,7 +505,8 @@ ContractionProblem without_holes(ContractionProblem problem) {
 
 /// Of a convolution by multiply-adds where it reads each operand once, µs: what libraries have for few features.
 double direct_us(const ContractionProblem& problem, const DeviceSpec& device, const AnalyticalConstants& constants) {
-  const double multiplying = problem.products() / (core_rate(problem, device) * device.sm_count * device.clock_hz);
+  const double rate = core_rate(problem, device) * core_clock_share(problem, device);
+  const double multiplying = problem.products() / (rate * device.sm_count * device.clock_hz);
   const double moving = static_cast<double>(problem.least_bytes()) / device.copy_bandwidth();
   return launch_time(device, constants) + std::max(multiplying, moving) * 1e6;
 }

@@ -14,9 +14,9 @@ using kernel::ContractionProblem;
 
 /// The same of multiply-adds; guess.
 constexpr double fma_share = 0.9;
-/// What power lets f32 multiply-adds of an Ada board keep, of what it lets tensor cores: 12 of an L4's 30 TFLOP/s, 36
-/// to 50 of an L40S' 92, 56 of an RTX 4090's 83. Fitted to published times (bench/contractions/measured.csv); an A100
-/// and an H100 keep theirs.
+/// Of the clock that tensor cores keep on an Ada board, what power leaves while lanes multiply and add f32: 12 of an
+/// L4's 30 TFLOP/s, 36 to 50 of an L40S' 92, 56 of an RTX 4090's 83. Fitted to published times
+/// (bench/contractions/measured.csv); an A100 and an H100 keep theirs.
 constexpr double ada_core_share = 0.85;
 constexpr double order = 8;
 /// Results that are stored together, of 16 bits; what is a row's own is computed once for them.
@@ -86,9 +86,14 @@ double tensor_rate(const ContractionProblem& problem, const DeviceSpec& device) 
 
 double core_rate(const ContractionProblem& problem, const DeviceSpec& device) {
   if (problem.accumulator == DType::f64) return fma_share * device.fp64_lanes_per_sm;
-  if (!graph::is_floating(problem.accumulator)) return fma_share * device.int32_lanes_per_sm;
+  const bool floating = graph::is_floating(problem.accumulator);
+  return fma_share * (floating ? device.fp32_lanes_per_sm : device.int32_lanes_per_sm);
+}
+
+double core_clock_share(const ContractionProblem& problem, const DeviceSpec& device) {
   const bool ada = device.compute_major == 8 && device.compute_minor == 9;
-  return fma_share * device.fp32_lanes_per_sm * (ada ? ada_core_share * device.tensor.sustained_share : 1);
+  const bool lanes = graph::is_floating(problem.accumulator) && problem.accumulator != DType::f64;
+  return ada && lanes ? ada_core_share * device.tensor.sustained_share : 1;
 }
 
 double multiply_rate(const ContractionProblem& problem, kernel::ContractionInstruction instruction,

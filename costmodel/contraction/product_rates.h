@@ -52,6 +52,10 @@ struct SplitWork {
 };
 SplitWork split_work(kernel::ContractionInstruction instruction);
 
+/// Share of the clock that power leaves an SM whose lanes multiply and add: what it executes, and its shared memory,
+/// are slower by it, L2 and device memory are not.
+double core_clock_share(const kernel::ContractionProblem& problem, const DeviceSpec& device);
+
 /// Cycles of shared memory for a warp's loads of one element of depth, `size` bytes, for each of a lane's rows or
 /// columns: lanes that load the same share a wavefront, but 16 bytes a lane take two at least.
 double core_load_cycles(int elements, double size);

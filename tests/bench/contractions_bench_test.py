@@ -231,6 +231,11 @@ class Comparison(unittest.TestCase):
         rows = estimate.tile_rows(estimate.estimates(entries, Library))
         self.assertIn("| 1 | 1 | 1.50 | 1.50 | 0 |", rows[2])
         self.assertIn("| a | 15.00 | 10.00 | 1.50 |", rows[-1])
+        entries, _ = estimate.compare([self.a], [line("a", 20, schedule="a schedule streamed 108")], [answer("a", 10)])
+        self.assertEqual(list(estimate.estimates(entries, Library)), [(entries[0], None)], "no split is no share of turns")
+
+    def test_timed_tiles_are_beside_their_estimates(self):
+        self.assertRegex(estimate.timed_tiles()[0], r"6 such were timed .* took 0\.57 of what this model")
 
     def test_the_page_needs_no_package(self):
         entries, missing = estimate.compare([self.a], [line("a", 30), line("b", 1)], [answer("a", 10)])

@@ -124,6 +124,12 @@ class Compared(unittest.TestCase):
         self.assertEqual(made, [{"name": "tf32/1/512/256/128/plain/plain/f32", "batch": 1, "m": 512, "n": 256, "k": 128,
                                  "dtype": "f32", "left": "plain", "right": "plain", "result": "f32", "arithmetic": "tf32"}])
 
+    def test_schedules_are_grouped_by_instruction(self):
+        lines = [({"what": "f16 1×[8,8]·[8,8] → f16 (wgmma_m64k16)", "runs": "wgmma_m64k16 block 64×8×64", "predicted_us": 2,
+                   "measured_us": 1}, "a"),
+                 ({"what": "wgmma_m64k16 block 128×8×64 warp 16×8", "predicted_us": 2, "measured_us": 1}, "b")]
+        self.assertIn("| wgmma_m64k16 | 2 | 2.00 ×÷ 1.00 |", measured.schedules_part(lines))
+
     def test_tiles_stand_beside_what_they_took(self):
         tiles = measured.read_rows(measured.TILES)
         self.assertEqual(measured.tile_of(tiles[0]), {"block": [32, 32, 64], "warp": [32, 16], "stages": 2, "split": 1, "group": 8})

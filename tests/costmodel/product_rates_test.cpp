@@ -39,7 +39,8 @@ TEST(ProductRates, TensorCoresAreForTheirTypes) {
 TEST(ProductRates, PowerBindsTheLanesOfAdaBoards) {
   const auto reached = [](const char* name) {
     const DeviceSpec device = *find_device(name);
-    return 2e-12 * core_rate(product(DType::f32), device) * device.sm_count * device.clock_hz;
+    const double rate = core_rate(product(DType::f32), device) * core_clock_share(product(DType::f32), device);
+    return 2e-12 * rate * device.sm_count * device.clock_hz;
   };
   EXPECT_NEAR(reached("l4"), 12, 1);
   EXPECT_NEAR(reached("rtx4090"), 63, 1);
