@@ -10,7 +10,7 @@ namespace stitch::kernel {
 namespace {
 
 /// Elements of a box along one dimension, those that are stepped over included (cuTensorMapEncodeTiled).
-constexpr std::int64_t most_of_box = 256, most_step = 8;
+constexpr std::int64_t most_of_box = 256, longest_step = 8;
 
 using Cuts = std::vector<std::int64_t>;
 
@@ -90,7 +90,7 @@ void join_dimensions(WindowWalk& walk) {
     };
     for (WindowWalk::Rows& rows : walk.rows) {
       if (depth.window >= 0 || rows.window >= 0 || rows.turned >= 0 || rows.stride <= 0 || depth.left <= 0) continue;
-      if (rows.stride / std::gcd(rows.stride, depth.left) > most_step) continue;
+      if (rows.stride / std::gcd(rows.stride, depth.left) > longest_step) continue;
       if (rows.stride % depth.left != 0 && depth.left % rows.stride != 0) continue;
       if (nearest == nullptr || ratio(rows) < ratio(*nearest)) nearest = &rows;
     }

@@ -233,6 +233,51 @@ INSTANTIATE_TEST_SUITE_P(
             {.block_rows = 256, .block_columns = 128, .warp_rows = 32}}),
     [](const auto& each) { return each.param.convolution.name; });
 
+/// By tcgen05, whose sums are in tensor memory: 128 rows, of which a warp has 32.
+ContractionSchedule in_tensor_memory(const ContractionProblem& problem, const Tile& tile) {
+  ContractionSchedule s = schedule_of(problem, tile);
+  s.instruction = kernel::tensor_memory_instruction_for(problem, *find_device("b200")).value();
+  s.block_rows = 128;
+  s.warp_rows = 32;
+  fit_accesses(problem, s);
+  return s;
+}
+
+class WindowCopiesInTensorMemoryEmulated : public testing::TestWithParam<Copied> {};
+
+TEST_P(WindowCopiesInTensorMemoryEmulated, AreRight) {
+  const ContractionProblem problem = problem_of(GetParam().convolution);
+  const ContractionSchedule schedule = in_tensor_memory(problem, GetParam().tile);
+  SCOPED_TRACE(to_string(problem) + "\n" + to_string(schedule));
+  const KernelCase each = case_of(problem, schedule, *find_device("b200"));
+  EXPECT_EQ(each.architecture, "sm_100a");
+  expect_right(each, inputs_of(*each.graph));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Problems, WindowCopiesInTensorMemoryEmulated,
+    testing::Values(Copied{{.name = "padded", .features = 64, .results = 64, .extents = {8, 8}, .padding = {1, 1}}},
+                    Copied{{.name = "rows_of_a_tile_that_are_idle",
+                            .images = 3,
+                            .features = 72,
+                            .results = 64,
+                            .extents = {7, 7},
+                            .strides = {2, 1},
+                            .padding = {1, 1},
+                            .filters_first = true},
+                           {.resident = 2}},
+                    Copied{{.name = "pairs_of_idle_rows",
+                            .images = 4,
+                            .features = 64,
+                            .results = 128,
+                            .extents = {7, 9},
+                            .padding = {1, 0},
+                            .dtype = bf16,
+                            .result = bf16,
+                            .epilogue = "bias"},
+                           {.block_columns = 128, .cluster = 2, .resident = 2}}),
+    [](const auto& each) { return each.param.convolution.name; });
+
 /// Without one of its waits a pair of blocks multiplies what is not there yet, or overwrites what is still read.
 TEST(WindowCopyKernelEmulated, EveryWaitIsNeeded) {
   const ContractionProblem problem = problem_of(Convolution{.name = "",
