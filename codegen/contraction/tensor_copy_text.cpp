@@ -114,17 +114,22 @@ void print_boxes(Writer& out, bool left, std::string_view map, std::string_view 
   const std::string first = left ? "block_row" : "block_column", tiles = left ? "shared" : "right_tiles";
   for (int copy = 0; copy < box.copies; ++copy) {
     std::string to = fmt::format("{} + at.stage * {}Tile::bytes", tiles, name), free = first;
+    std::string k = box.places.empty() ? fmt::format("{} * {}", tile, depth) : std::string(tile);
     if (along_depth) {
       if (shares > 1) {
         to += fmt::format(" + rank * {}", box.lines * depth * graph::byte_size(operand.dtype));
         free += fmt::format(" + rank * {}", box.lines);
       }
     } else {
-      const std::string panel = shares > 1 ? fmt::format("(rank * {} + {})", box.copies, copy) : std::to_string(copy);
+      const std::string panel =
+          shares > 1 && !box.parts_lines ? fmt::format("(rank * {} + {})", box.copies, copy) : std::to_string(copy);
       to += fmt::format(" + {} * {}Tile::panel_bytes", panel, name);
       free += fmt::format(" + {} * 64", panel);
+      if (box.parts_lines) {
+        to += fmt::format(" + rank * {}", box.lines * box.line_elements * graph::byte_size(operand.dtype));
+        k += fmt::format(" + rank * {}", box.lines);
+      }
     }
-    const std::string k = box.places.empty() ? fmt::format("{} * {}", tile, depth) : std::string(tile);
     if (!box.places.empty()) {
       std::string at;
       for (const TensorBox::Place& place : box.places)

@@ -13,6 +13,7 @@ constexpr int most_lines = 256, most_step = 8;
 constexpr std::int64_t stride_unit = 16, most_stride = std::int64_t{1} << 40;  // bytes
 /// Bytes after which the hardware's exclusive-or of places begins anew: shares begin there.
 constexpr int swizzle_period = 1024;
+constexpr int panel = 64;  // elements of a line along the free dimension
 
 template <class... Arguments>
 Error refused(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
@@ -46,7 +47,6 @@ Status divide(bool along_depth, int size, int free, int depth, int shares, Tenso
     box.lines = free / shares;
     if (box.lines * depth * size % swizzle_period != 0) return refused("{} lines of {} bytes", box.lines, depth * size);
   } else {
-    constexpr int panel = 64;
     box.line_elements = panel;
     box.lines = depth;
     box.copies = free / panel / shares;
@@ -178,7 +178,14 @@ Result<TensorBox> box_of_filters(const ContractionProblem& problem, const Contra
   const int size = graph::byte_size(right.dtype);
   TensorBox box;
   box.offset = right.offset;
-  STITCH_TRY(divide(along_depth, size, s.block_columns, s.block_depth, shares, box));
+  // Filters have few columns: where their panels are no whole shares, each is brought by all blocks.
+  box.parts_lines = !along_depth && shares > 1 && s.block_columns % (panel * shares) != 0;
+  STITCH_TRY(divide(along_depth, size, s.block_columns, s.block_depth, box.parts_lines ? 1 : shares, box));
+  if (box.parts_lines) {
+    box.lines = s.block_depth / shares;
+    if (box.lines * shares != s.block_depth || box.lines * panel * size % swizzle_period != 0)
+      return refused("{} lines of panels by {} blocks", s.block_depth, shares);
+  }
   TensorBox::Place depth, free;
   depth.depth = true;
   free.free = true;

@@ -36,6 +36,7 @@ struct TensorBox {
   int lines = 0;  ///< of a box, along all but the contiguous dimension
   int line_elements = 0;
   int copies = 1;  ///< boxes of a tile, or of this block's share of it, side by side along the contiguous dimension
+  bool parts_lines = false;  ///< of panels: a block brings a share of each one's lines, not so many of them
   /// Elements of a box along each dimension, those that are stepped over included, and steps. Of windows alone.
   std::vector<int> extents = {}, steps = {};
   std::vector<Place> places = {};  ///< of windows: along each dimension that is none of the batch
