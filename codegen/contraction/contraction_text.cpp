@@ -7,6 +7,7 @@
 #include "codegen/spelling.h"
 #include "kernel/contraction/contraction_shape.h"
 #include "kernel/contraction/gated_contraction.h"
+#include "kernel/contraction/window_walk.h"
 
 namespace stitch::codegen {
 namespace {
@@ -119,13 +120,49 @@ void print_store(Writer& out, const kernel::ContractionResult& result, std::stri
       results);
 }
 
+/// Where tiles of rows are boxes.
+Result<kernel::WindowWalk> walk_of(const ContractionProblem& problem, const kernel::ContractionSchedule& schedule) {
+  if (!kernel::walks_windows(problem, schedule)) return make_error(ErrorKind::constraint, "rows follow one another");
+  return kernel::window_walk(problem, schedule.block_rows);
+}
+
+/// Which of a tile's rows `placed` is, where they are a box of so many at the most, and the end of what is beyond it,
+/// or for which `beyond` holds.
+void print_row_of_box(Writer& out, const kernel::WindowWalk& walk, int block_rows, std::string beyond) {
+  if (walk.tile_rows() < block_rows) beyond += fmt::format(" || own >= {}", walk.tile_rows());
+  out.line("const int own = placed - block_row;");
+  std::string row = "0";
+  std::int64_t before = 1, step = 1;
+  for (std::size_t i = 0; i < walk.rows.size(); ++i) {
+    const kernel::WindowWalk::Rows& rows = walk.rows[i];
+    std::string within = before == 1 ? "own" : fmt::format("own / {}", before);
+    if (i + 1 < walk.rows.size()) within = rows.tile == 1 ? "0" : fmt::format("{} % {}", within, rows.tile);
+    out.line("const int row{0} = first{0} + {1};", i, within);
+    // Clusters of tiles may have some beyond the last one.
+    if (i + 1 == walk.rows.size() || rows.extent % rows.tile != 0)
+      beyond += fmt::format(" || row{} >= {}", i, rows.extent);
+    row = i == 0 ? "row0" : fmt::format("row{} * {} + {}", i, step, row);
+    before *= rows.tile;
+    step *= rows.extent;
+  }
+  out.line("if ({}) return;", beyond);
+  out.line("const int row = {};", row);
+}
+
 /// The function `write` of device/contraction.cuh's store_results: `store` sums of a strip, of which each result of the
 /// product (the graph's from number `first` on) is made, as far as they are within rows and columns.
-void print_write(Writer& out, const ContractionProblem& problem, std::size_t first,
-                 const kernel::ContractionStrips& strips, int store) {
+void print_write(Writer& out, const ContractionProblem& problem, const kernel::ContractionSchedule& schedule,
+                 std::size_t first, const kernel::ContractionStrips& strips, int store) {
   const bool along_rows = kernel::widest_access(problem).along_rows;
-  out.open("const auto write = [&](int row, int column, const {}* sums)", compute_type(problem.accumulator));
-  out.line("if (row >= {} || column >= {}) return;", problem.rows, problem.units());
+  const std::string sums = compute_type(problem.accumulator);
+  const Result<kernel::WindowWalk> walk = walk_of(problem, schedule);
+  if (walk) {
+    out.open("const auto write = [&](int placed, int column, const {}* sums)", sums);
+    print_row_of_box(out, *walk, schedule.block_rows, fmt::format("column >= {}", problem.units()));
+  } else {
+    out.open("const auto write = [&](int row, int column, const {}* sums)", sums);
+    out.line("if (row >= {} || column >= {}) return;", problem.rows, problem.units());
+  }
   const std::span<const kernel::ContractionResult> results = kernel::results_of(problem);
   for (std::size_t r = 0; r < results.size(); ++r) {
     if (results[r].of_rows) continue;
@@ -353,6 +390,18 @@ void print_tile_place(Writer& out, const ContractionProblem& problem, const kern
   std::string row = fmt::format("(group * {0} + of_batch % {1} % height)", group, group * columns);
   if (schedule.cluster > 1) row = fmt::format("({} * {} + rank)", row, schedule.cluster);
   out.line("const int block_row = {} * {};", row, schedule.block_rows);
+  if (const Result<kernel::WindowWalk> walk = walk_of(problem, schedule)) {
+    // Of tiles of one batch that is the number; a tile's rows are numbered from it on.
+    out.line("const int row_tile = block_row / {};", schedule.block_rows);
+    std::int64_t before = 1;
+    for (std::size_t i = 0; i < walk->rows.size(); ++i) {
+      const kernel::WindowWalk::Rows& rows = walk->rows[i];
+      std::string number = before == 1 ? "row_tile" : fmt::format("row_tile / {}", before);
+      if (i + 1 < walk->rows.size()) number = fmt::format("{} % {}", number, rows.tiles());
+      out.line("const int first{} = {} * {};", i, number, rows.tile);
+      before *= rows.tiles();
+    }
+  }
   const std::string column = fmt::format("of_batch % {} / height", group * columns);
   if (!problem.members.empty()) return print_member_place(out, problem, schedule, column);
   out.line("const int block_column = {} * {};", column, schedule.block_columns);
@@ -432,7 +481,7 @@ void print_results(Writer& out, const ContractionProblem& problem, const kernel:
       out.line("const {} {}{{{}}};", epilogue.name, epilogue_of(part, r), epilogue.members);
     }
     const int store = kernel::store_of(part, schedule);
-    print_write(out, part, number, strips, store);
+    print_write(out, part, schedule, number, strips, store);
     number += results.size();
     out.line("store_results<{}, {}, {}, {}, {}{}>({}, strip, block_row + warp_row, {}, write);",
              kernel::taken_columns(schedule), strips.columns, strips.pitch, store,

@@ -1,6 +1,7 @@
 #include "codegen/contraction/tensor_copy_text.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "codegen/contraction/contraction_text.h"
 #include "codegen/contraction/row_text.h"
@@ -10,6 +11,7 @@
 #include "codegen/spelling.h"
 #include "kernel/contraction/contraction_shape.h"
 #include "kernel/contraction/tensor_box.h"
+#include "kernel/contraction/window_walk.h"
 
 namespace stitch::codegen {
 namespace {
@@ -51,10 +53,12 @@ Result<std::vector<NamedMap>> maps_of(const ContractionProblem& problem, const C
 int element_type(int bytes) { return bytes == 1 ? 0 : bytes == 2 ? 1 : 2; }
 
 void print_tensor_map(Writer& out, std::string_view name, int element_bytes, const TensorBox& box) {
-  std::string boxes, sizes, strides;
+  std::string boxes, sizes, strides, steps;
   for (std::size_t d = 0; d < box.dimensions.size(); ++d) {
     const char* comma = d == 0 ? "" : ", ";
-    boxes += fmt::format("{}{}", comma, d == 0 ? box.line_elements : d == 1 ? box.lines : 1);
+    const int extent = d == 0 ? box.line_elements : d == 1 ? box.lines : 1;
+    boxes += fmt::format("{}{}", comma, box.extents.empty() ? extent : box.extents[d]);
+    steps += fmt::format("{}{}", comma, box.steps.empty() ? 1 : box.steps[d]);
     sizes += fmt::format("{}{}", comma, box.dimensions[d].extent);
     strides += fmt::format("{}{}", comma, box.dimensions[d].stride * element_bytes);
   }
@@ -65,7 +69,7 @@ void print_tensor_map(Writer& out, std::string_view name, int element_bytes, con
            line_bytes == 128  ? 3
            : line_bytes == 64 ? 2
                               : 1);
-  out.line("static constexpr u32 box[] = {{{}}}, sizes[] = {{{}}};", boxes, sizes);
+  out.line("static constexpr u32 box[] = {{{}}}, sizes[] = {{{}}}, steps[] = {{{}}};", boxes, sizes, steps);
   out.line("static constexpr u64 strides[] = {{{}}};", strides);
   out.set_depth(0);
   out.line("}};");
@@ -84,6 +88,24 @@ std::string batch_coordinates(const kernel::ContractionDigits& digits) {
   return text;
 }
 
+/// What the part `part` of the depth's index, beyond the first one, is called in the loop over it.
+std::string position_name(int part) { return fmt::format("position{}", part); }
+
+/// A coordinate of a box that begins `free` beyond the operand's first column.
+std::string place_text(const TensorBox::Place& place, std::string_view k, std::string_view free) {
+  if (place.depth) return std::string(k);
+  if (place.free) return std::string(free);
+  std::string text;
+  const auto add = [&](const std::string& name, std::int64_t step) {
+    const char* const sign = step < 0 ? (text.empty() ? "-" : " - ") : text.empty() ? "" : " + ";
+    text += sign + name + (std::abs(step) == 1 ? "" : fmt::format(" * {}", std::abs(step)));
+  };
+  if (place.rows >= 0) add(fmt::format("first{}", place.rows), place.step);
+  for (const auto& [part, step] : place.turns) add(position_name(part), step);
+  if (place.base != 0) add(std::to_string(std::abs(place.base)), place.base < 0 ? -1 : 1);
+  return text.empty() ? "0" : text;
+}
+
 /// Asks for this block's share of an operand's tile number `tile`, by the map `map`.
 void print_boxes(Writer& out, bool left, std::string_view map, std::string_view tile,
                  const kernel::ContractionOperand& operand, const TensorBox& box, int depth, int shares) {
@@ -92,17 +114,30 @@ void print_boxes(Writer& out, bool left, std::string_view map, std::string_view 
   const std::string first = left ? "block_row" : "block_column", tiles = left ? "shared" : "right_tiles";
   for (int copy = 0; copy < box.copies; ++copy) {
     std::string to = fmt::format("{} + at.stage * {}Tile::bytes", tiles, name), free = first;
+    std::string k = box.places.empty() ? fmt::format("{} * {}", tile, depth) : std::string(tile);
     if (along_depth) {
       if (shares > 1) {
         to += fmt::format(" + rank * {}", box.lines * depth * graph::byte_size(operand.dtype));
         free += fmt::format(" + rank * {}", box.lines);
       }
     } else {
-      const std::string panel = shares > 1 ? fmt::format("(rank * {} + {})", box.copies, copy) : std::to_string(copy);
+      const std::string panel =
+          shares > 1 && !box.parts_lines ? fmt::format("(rank * {} + {})", box.copies, copy) : std::to_string(copy);
       to += fmt::format(" + {} * {}Tile::panel_bytes", panel, name);
       free += fmt::format(" + {} * 64", panel);
+      if (box.parts_lines) {
+        to += fmt::format(" + rank * {}", box.lines * box.line_elements * graph::byte_size(operand.dtype));
+        k += fmt::format(" + rank * {}", box.lines);
+      }
     }
-    const std::string k = fmt::format("{} * {}", tile, depth);
+    if (!box.places.empty()) {
+      std::string at;
+      for (const TensorBox::Place& place : box.places)
+        at += fmt::format("{}{}", at.empty() ? "" : ", ", place_text(place, k, free));
+      out.line("copy_box<{}, {}>({}, {}, {{{}{}}}, full, {});", box.dimensions.size(), shares > 1, to, map, at,
+               batch_coordinates(operand.batch), (1 << shares) - 1);
+      continue;
+    }
     out.line("copy_box<{}, {}>({}, {}, {{{}, {}{}}}, full, {});", box.dimensions.size(), shares > 1, to, map,
              along_depth ? k : free, along_depth ? free : k, batch_coordinates(operand.batch), (1 << shares) - 1);
   }
@@ -122,8 +157,26 @@ void open_tiles(Writer& out, const ContractionSchedule& s, const ContractionShap
   }
 }
 
-void print_asking_warp(Writer& out, const ContractionProblem& problem, const ContractionSchedule& s,
-                       const std::vector<NamedMap>& maps) {
+/// Of the left operand's tile, bytes that are brought: there may be fewer rows than it has.
+std::int64_t left_bytes(const ContractionProblem& problem, const ContractionSchedule& s) {
+  const std::int64_t line = s.block_depth * graph::byte_size(problem.left.dtype);
+  if (!kernel::walks_windows(problem, s)) return s.block_rows * line;
+  const Result<kernel::WindowWalk> walk = kernel::window_walk(problem, s.block_rows);
+  return (walk ? walk->tile_rows() : s.block_rows) * line;
+}
+
+/// Opens the loops over a tile's turns: of each position of the window, so many features at a time.
+void open_turns(Writer& out, const kernel::WindowWalk& walk, int block_depth) {
+  for (std::size_t i = walk.depth.size(); i-- > 1;) {
+    out.line("#pragma unroll 1");
+    out.open("for (int {0} = 0; {0} < {1}; ++{0})", position_name(static_cast<int>(i)), walk.depth[i].extent);
+  }
+  out.line("#pragma unroll 1");
+  out.open("for (int k = 0; k < {}; k += {})", walk.depth[0].extent, block_depth);
+}
+
+Status print_asking_warp(Writer& out, const ContractionProblem& problem, const ContractionSchedule& s,
+                         const std::vector<NamedMap>& maps) {
   const ContractionShape shape = kernel::shape_of(problem, s);
   // There are more blocks than stay only where some of them are verified, a tile each, which share no place.
   out.line("KeptMaps<{}>& own = maps[blockIdx.x % {}u];", maps.size() - 1, shape.grid);
@@ -133,15 +186,23 @@ void print_asking_warp(Writer& out, const ContractionProblem& problem, const Con
   for (const NamedMap& map : maps) {
     const char* const comma = names.empty() ? "" : ", ";
     names += comma + map.name;
-    begins += fmt::format("{}in{} + {}", comma, map.operand->parameter, map.operand->offset);
+    begins += fmt::format("{}in{} + {}", comma, map.operand->parameter, map.box.offset);
   }
   out.line("keep_tensor_maps<{}>(own_maps, own, 0x{:x}u, {});", names, name.finish().low, begins);
   out.open("if (threadIdx.x % 32 == 0)");
   open_tiles(out, s, shape, s.stages);
   print_tile_place(out, problem, s, "tile");
-  out.line("#pragma unroll 1");
-  out.open("for (int k = 0; k < {}; ++k)", shape.depth_tiles);
-  out.line("const u32 full = stages.expect(at, LeftTile::bytes + RightTile::bytes);");
+  const int depth = out.depth();
+  if (kernel::walks_windows(problem, s)) {
+    STITCH_ASSIGN(const kernel::WindowWalk walk, kernel::window_walk(problem, s.block_rows));
+    open_turns(out, walk, s.block_depth);
+  } else {
+    out.line("#pragma unroll 1");
+    out.open("for (int k = 0; k < {}; ++k)", shape.depth_tiles);
+  }
+  const std::int64_t brought = left_bytes(problem, s);
+  out.line("const u32 full = stages.expect(at, {} + RightTile::bytes);",
+           brought < shape.left_bytes ? std::to_string(brought) : "LeftTile::bytes");
   const kernel::TensorShares shares = kernel::tensor_shares(problem, s);
   const bool summed = !problem.terms.empty();
   if (summed) print_term_of_tile(out, problem, s, "k");
@@ -154,13 +215,14 @@ void print_asking_warp(Writer& out, const ContractionProblem& problem, const Con
                                 : "own.right",
               tile, problem.right, maps[1].box, s.block_depth, shares.right);
   out.line("at.advance();");
-  out.close(2);
+  out.close(out.depth() - depth + 1);
   if (kernel::in_tensor_memory(s.instruction) && std::max(shares.left, shares.right) > 1) {
     // Others' tensor cores tell this block's barriers: it stays until they have.
     out.line("for (int s = 0; s < {}; ++s, at.advance()) stages.wait_for_room(at);", s.stages);
   }
   out.close();
   out.line("__syncwarp();");
+  return {};
 }
 
 /// Warps that take sums from tensor memory.
@@ -228,11 +290,15 @@ Status print_staying_blocks(Writer& out, const ContractionProblem& problem, cons
   print_warpgroup_place(out, s);
   print_row_barriers(out, problem, s);
   if (tensor_memory) print_tensor_memory(out, problem, s);
+  if (const std::int64_t brought = left_bytes(problem, s); brought < shape.left_bytes) {
+    out.line("clear_idle_lines<{}, LeftTile::bytes, {}, {}>(shared);", s.stages, brought, shape.threads);
+    if (together > 1) out.line("__syncthreads();  // blocks of a cluster meet without an order of memory");
+  }
   out.line("stages.begin();");
   if (tensor_memory) print_tensor_memory_place(out, problem, s, together);
   out.line("{}", wait);
   out.open("if (warp == {})", shape.warps);
-  print_asking_warp(out, problem, s, maps);
+  STITCH_TRY(print_asking_warp(out, problem, s, maps));
   out.close();
   if (tensor_memory) print_multiplying_thread(out, problem, s, together, [&] { open_tiles(out, s, shape, s.stages); });
   out.open("else");

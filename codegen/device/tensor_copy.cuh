@@ -18,10 +18,10 @@ constexpr int cuda_version = 0;
 static_assert(cuda_version >= 1203, "tensormap.replace needs a compiler of CUDA 12.3 or later");
 
 // What the engine must know of an operand: `Map` has rank, box, sizes (elements), strides (bytes; that of dimension d
-// at d), type, swizzle. It is made by the kernel itself, whose arguments are mere addresses.
+// at d), steps (elements of the box), type, swizzle. It is made by the kernel itself, whose arguments are mere addresses.
 template <class Map, int d>
 __device__ __forceinline__ void describe_dimension(u32 map) {
-  constexpr u32 box = Map::box[d], size = Map::sizes[d], step = 1;
+  constexpr u32 box = Map::box[d], size = Map::sizes[d], step = Map::steps[d];
   asm volatile("tensormap.replace.tile.box_dim.shared::cta.b1024.b32 [%0], %1, %2;" ::"r"(map), "n"(d), "r"(box)
                : "memory");
   asm volatile("tensormap.replace.tile.global_dim.shared::cta.b1024.b32 [%0], %1, %2;" ::"r"(map), "n"(d), "r"(size)
@@ -207,6 +207,18 @@ struct TensorStages {
     }
   }
 };
+
+// Of tiles of which copies bring the first `brought` bytes alone, the others are zero from the begin on: what is made of
+// them goes nowhere, but nobody multiplies what nobody wrote. All threads, before they meet.
+template <int stages, int tile_bytes, int brought, int threads>
+__device__ __forceinline__ void clear_idle_lines(unsigned char* tiles) {
+  constexpr int pieces = (tile_bytes - brought) / 16;
+  for (int i = static_cast<int>(threadIdx.x); i < stages * pieces; i += threads) {
+    const u32 at = shared_address(tiles + i / pieces * tile_bytes + brought + i % pieces * 16);
+    asm volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};" ::"r"(at), "r"(0) : "memory");
+  }
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
 
 __device__ __forceinline__ int block_of_cluster() {
   u32 block;

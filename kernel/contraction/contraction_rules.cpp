@@ -9,6 +9,7 @@
 #include "kernel/contraction/shown_depth.h"
 #include "kernel/contraction/strips.h"
 #include "kernel/contraction/tensor_box.h"
+#include "kernel/contraction/window_walk.h"
 
 namespace stitch::kernel {
 namespace {
@@ -117,7 +118,13 @@ std::string tensor_copies(const Problem& p, const Schedule& s, const DeviceSpec&
   if (!s.tensor_copies) return s.cluster == 1 && s.resident == 0 ? "" : "clusters and blocks that stay without them";
   if (!reads_tiles(s.instruction)) return fmt::format("{} does not read what they bring", to_string(s.instruction));
   if (s.split != 1 || p.contracted == 0) return fmt::format("a depth of {} split {} times", p.contracted, s.split);
-  const std::int64_t rows = divided_up(p.rows, s.block_rows);
+  std::int64_t rows = divided_up(p.rows, s.block_rows);
+  if (walks_windows(p, s)) {
+    const Result<WindowWalk> walk = window_walk(p, s.block_rows);
+    if (!walk) return walk.error().message;
+    if (s.row_blocks > 1 || widest_access(p).along_rows) return "boxes of rows that are combined, or stored together";
+    rows = walk->row_tiles();
+  }
   if (s.cluster < 1 || s.cluster > std::min<std::int64_t>(d.max_cluster_blocks, std::max<std::int64_t>(1, rows)))
     return fmt::format("clusters of {} of {} tiles", s.cluster, rows);
   const int together = s.cluster * s.row_blocks;

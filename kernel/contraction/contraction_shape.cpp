@@ -6,6 +6,7 @@
 #include "kernel/contraction/computed_operand.h"
 #include "kernel/contraction/row_reductions.h"
 #include "kernel/contraction/strips.h"
+#include "kernel/contraction/window_walk.h"
 
 namespace stitch::kernel {
 namespace {
@@ -82,10 +83,17 @@ ContractionShape shape_of(const ContractionProblem& problem, const ContractionSc
   const InstructionInfo& instruction = info(s.instruction);
   shape.warps = s.block_rows / s.warp_rows * (s.block_columns / s.warp_columns);
   shape.threads = 32 * (shape.warps + (s.tensor_copies ? 1 : 0) + (in_tensor_memory(s.instruction) ? 1 : 0));
-  shape.row_tiles = divided_up(divided_up(problem.rows, s.block_rows), s.cluster) * s.cluster;
+  std::int64_t row_tiles = divided_up(problem.rows, s.block_rows), turns = kernel::depth_tiles(problem, s.block_depth);
+  if (walks_windows(problem, s)) {
+    if (const Result<WindowWalk> walk = window_walk(problem, s.block_rows)) {
+      row_tiles = walk->row_tiles();
+      turns = walk->turns(s.block_depth);
+    }
+  }
+  shape.row_tiles = divided_up(row_tiles, s.cluster) * s.cluster;
   for (const ContractionProblem& part : parts_of(problem))
     shape.column_tiles += divided_up(part.columns, s.block_columns);
-  shape.depth_tiles = divided_up(kernel::depth_tiles(problem, s.block_depth), s.split);
+  shape.depth_tiles = divided_up(turns, s.split);
   shape.tiles = problem.batch * shape.row_tiles * shape.column_tiles;
   shape.blocks = std::max<std::int64_t>(1, shape.tiles * s.split);
   if (s.streamed > 0) {

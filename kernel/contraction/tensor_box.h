@@ -11,15 +11,35 @@
 //
 //     dimensions [1024:1] [4096:1024]     extent:stride, in elements, the contiguous one first
 //     box        [64] [128]
+//
+// Of the input of a convolution, f16[64,56,56,64] under windows of 3 × 3 (window_walk.h):
+//
+//     dimensions [64:1] [56:64] [56:3584] [64:200704]
+//     box        [64] [8] [8] [2]         at k, 8 × tile − 1 + position of the window, …
 
 namespace stitch::kernel {
 
 struct TensorBox {
-  /// The contiguous one, the other one of free and contracted, then digits of the batch, outermost first.
+  /// Where a box begins along a dimension, beside `base`.
+  struct Place {
+    std::int64_t base = 0;
+    bool depth = false, free = false;  ///< the tile's first element there
+    int rows = -1;                     ///< the tile's first row along this part of WindowWalk::rows, × `step`
+    std::int64_t step = 1;
+    /// And the turn's place along these parts of WindowWalk::depth, × a step each.
+    std::vector<std::pair<int, std::int64_t>> turns = {};
+  };
+  std::int64_t offset = 0;  ///< of the first element, in elements
+  /// The contiguous one, the other one of free and contracted, then digits of the batch, outermost first. Of windows
+  /// the contiguous one, those that a tile has several elements along, others, and the batch.
   std::vector<graph::StridedView::Digit> dimensions;
-  int lines = 0;  ///< of a box, along the second dimension
+  int lines = 0;  ///< of a box, along all but the contiguous dimension
   int line_elements = 0;
   int copies = 1;  ///< boxes of a tile, or of this block's share of it, side by side along the contiguous dimension
+  bool parts_lines = false;  ///< of panels: a block brings a share of each one's lines, not so many of them
+  /// Elements of a box along each dimension, those that are stepped over included, and steps. Of windows alone.
+  std::vector<int> extents = {}, steps = {};
+  std::vector<Place> places = {};  ///< of windows: along each dimension that is none of the batch
 };
 
 /// Of a tile of `free` × `depth`, of which a block brings 1 / `shares`. The tile lies as wgmma reads it: lines of at

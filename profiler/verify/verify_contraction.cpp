@@ -5,6 +5,7 @@
 
 #include "base/random.h"
 #include "kernel/contraction/contraction_shape.h"
+#include "kernel/contraction/window_walk.h"
 
 namespace stitch::profiler {
 namespace {
@@ -123,15 +124,19 @@ BlockSample sample_tiles(const ContractionProblem& problem, const ContractionSch
   if (s.streamed > 0) sample = sample_streamed(shape.streamed, tiles);
   // Blocks that stay for several tiles have one each where there are as many of them.
   if (s.resident > 0) sample.grid = shape.blocks;
-  const auto within = [](int block, std::int64_t at, std::int64_t extent) {
-    return std::clamp<std::int64_t>(extent - at * block, 0, block);
+  const auto rows_of = [&](std::int64_t row_tile) {
+    if (kernel::walks_windows(problem, s)) {
+      if (const Result<kernel::WindowWalk> walk = kernel::window_walk(problem, s.block_rows))
+        return walk->rows_of(row_tile);
+    }
+    return std::clamp<std::int64_t>(problem.rows - row_tile * s.block_rows, 0, s.block_rows);
   };
   for (const std::int64_t tile : tiles) {
     const auto [row, column] = walk.place_of(tile % of_batch);
     for (int block = 0; block < s.cluster; ++block) {
       // What a row has is left by the first of its blocks.
       const std::int64_t of_element = results_of_element(problem), of_row = column == 0 ? results_of_row(problem) : 0;
-      sample.writes += within(s.block_rows, row * s.cluster + block, problem.rows) *
+      sample.writes += rows_of(row * s.cluster + block) *
                        (of_element * columns_of_tile(problem, s, column) / problem.gates + of_row);
       for (int part = 0; part < s.split && s.streamed == 0; ++part)
         sample.blocks.push_back((tile * s.cluster + block) * s.split + part);
