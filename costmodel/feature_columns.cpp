@@ -99,7 +99,7 @@ constexpr std::array table = {
     FeatureColumn{"epilogue_bytes", extent, false, "that fused neighbours read", &F::epilogue_bytes},
     FeatureColumn{"epilogue_operators", extent, false, "of an element of the result", &F::epilogue_operators},
     FeatureColumn{"row_reductions", count, false, "of whole rows of the result", &F::row_reductions},
-    FeatureColumn{"computed_operands", count, false, "computed while they are loaded", &F::computed_operands},
+    FeatureColumn{"computed_operands", count, false, "computed, or realigned, while they are loaded", &F::computed_operands},
     FeatureColumn{"parts", extent, false, "products in one kernel", &F::parts},
     FeatureColumn{"tile_rows", extent, false, "of a block", &F::tile_rows},
     FeatureColumn{"tile_columns", extent, false, "of a block; keys of a turn", &F::tile_columns},

@@ -178,12 +178,12 @@ std::string number_within(std::string_view number, std::span<const std::int64_t>
 }
 
 void print_head(Writer& out, const GenerateOptions& options, std::string_view problem, std::string_view schedule,
-                std::string_view header, std::string_view another, std::string_view third) {
+                std::string_view header, std::string_view another, std::string_view third, std::string_view fourth) {
   out.append(options.comment);
   out.line("// {}", problem);
   out.line("// {}", schedule);
   out.blank();
-  for (const std::string_view each : {another, third}) {
+  for (const std::string_view each : {another, third, fourth}) {
     if (!each.empty()) out.line("#include \"stitch/{}\"", each);
   }
   emit_preamble(out, "", header);
