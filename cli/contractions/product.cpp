@@ -71,7 +71,7 @@ std::string realigned_text(const kernel::ContractionProblem& problem, const kern
         "    {} operand in lines that begin at any {} bytes, realigned: two words and shifts for each 16 bytes; tiles "
         "on "
         "their way are in {} registers a thread\n",
-        left ? "left" : "right", kernel::widest_access(left ? problem.left : problem.right), shape.held);
+        left ? "left" : "right", kernel::realigned_unit(left ? problem.left : problem.right), shape.held);
   }
   return text;
 }

@@ -193,7 +193,7 @@ class ContractionPrinter {
     if (scaled()) print_first_scales(out_, problem_);
     if (shape_.depth_tiles > 0) {
       print_held_tiles(out_, problem_, shape_.threads);
-      print_realigned_tiles(out_, schedule_, shape_.threads);
+      print_realigned_tiles(out_, problem_, schedule_, shape_.threads);
     }
     out_.blank();
     if (reads_tiles()) {

@@ -24,7 +24,8 @@ void print_realigned(Writer& out, const kernel::ContractionProblem& problem, boo
 void print_tile_operand(Writer& out, const kernel::ContractionProblem& problem,
                         const kernel::ContractionSchedule& schedule, bool left);
 /// The registers that hold a tile on its way, of each side that is realigned.
-void print_realigned_tiles(Writer& out, const kernel::ContractionSchedule& schedule, int threads);
+void print_realigned_tiles(Writer& out, const kernel::ContractionProblem& problem,
+                           const kernel::ContractionSchedule& schedule, int threads);
 /// Whether a tile of the left or right operand is held in registers on its way: computed, or realigned.
 bool is_held(const kernel::ContractionProblem& problem, const kernel::ContractionSchedule& schedule, bool left);
 

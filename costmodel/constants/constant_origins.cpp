@@ -219,6 +219,7 @@ constexpr auto origin_rows() {
       Row{"contraction/realigned_cost.cpp", "shift_selects", counted, "codegen/device/realigned_tile.cuh"},
       Row{"contraction/realigned_cost.cpp", "shift_selects_by_word", counted, "codegen/device/realigned_tile.cuh"},
       Row{"contraction/realigned_cost.cpp", "funnel_shifts", counted, "codegen/device/realigned_tile.cuh"},
+      Row{"contraction/realigned_cost.cpp", "line_edges", counted, "SASS of CUDA 13.0"},
       Row{"contraction/realigned_cost.cpp", "sector", sheet, "NVIDIA's profiling guides: 32 bytes"},
 
       Row{"contraction/state_product_count.cpp", "multiply_adds", sheet, "PTX ISA: mma.sync m16n8k16"},

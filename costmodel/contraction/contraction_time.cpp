@@ -393,7 +393,7 @@ class Pricing {
       const kernel::ComputedOperand* computed = kernel::computed_side(p_, &operand == &p_.left);
       const int size = graph::byte_size(operand.dtype);
       if (kernel::is_realigned(s_, &operand == &p_.left))
-        return bytes / copy / shape_.threads * realigned_instructions(kernel::widest_access(operand));
+        return bytes / copy / shape_.threads * realigned_instructions(operand);
       const double each = computed != nullptr
                               ? computing_instructions(*computed, size, copy / size)
                               : copy_instructions + window_instructions * static_cast<double>(operand.windows.size());

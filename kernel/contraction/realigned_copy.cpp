@@ -23,7 +23,27 @@ bool is_ordered(const ContractionDigits& digits) {
 
 }  // namespace
 
-bool rises(const ContractionOperand& operand) { return is_ordered(operand.free) && is_ordered(operand.contracted); }
+bool rises(const ContractionOperand& operand) {
+  return operand.windows.empty() && is_ordered(operand.free) && is_ordered(operand.contracted);
+}
+
+std::int64_t parted_line(const ContractionOperand& operand) {
+  if (contiguity(operand) != Contiguity::contracted) return 0;
+  const std::int64_t line = operand.contracted.back().extent;
+  const bool goes_on = operand.contracted.size() > 1 && line % (realigned_bytes / graph::byte_size(operand.dtype)) != 0;
+  return goes_on || !operand.windows.empty() ? line : 0;
+}
+
+int realigned_unit(const ContractionOperand& operand) {
+  return parted_line(operand) > 0 ? graph::byte_size(operand.dtype) : widest_access(operand);
+}
+
+LineLimit line_limit(const WindowDimension& window, std::int64_t line) {
+  const WindowDimension::Position& of = window.contracted;
+  if (window.holes != 1 || window.stride != 0) return LineLimit::unlike;
+  if (of.extent == 1 || of.step == 0 || of.divisor % line == 0) return LineLimit::all;
+  return of.divisor * of.extent == line && of.step == 1 ? LineLimit::places : LineLimit::unlike;
+}
 
 std::string unlike_realigned(const ContractionProblem& problem, const ContractionSchedule& s, bool left) {
   if (computed_side(problem, left) != nullptr) return "an operand that is computed";
@@ -32,13 +52,17 @@ std::string unlike_realigned(const ContractionProblem& problem, const Contractio
   const ContractionOperand& operand = left ? problem.left : problem.right;
   const Contiguity along = contiguity(operand);
   const int size = graph::byte_size(operand.dtype), run = realigned_bytes / size;
-  if (along == Contiguity::none || !operand.windows.empty()) return "elements that do not follow one another in lines";
+  if (along == Contiguity::none || (along == Contiguity::free && !operand.windows.empty()))
+    return "elements that do not follow one another in lines";
   if (widest_access(operand) == realigned_bytes) return "lines that are aligned";
-  if (!never_falls(operand.batch) || !never_falls(operand.free) || !never_falls(operand.contracted) ||
-      operand.offset < 0)
+  if (!never_falls(operand.batch) || !never_falls(operand.free) || !never_falls(operand.contracted))
     return "lines that go backwards";
-  const ContractionDigits& line = along == Contiguity::free ? operand.free : operand.contracted;
-  if (line.size() > 1 && line.back().extent % run != 0) return fmt::format("lines of {} elements", line.back().extent);
+  const ContractionDigits& digits = along == Contiguity::free ? operand.free : operand.contracted;
+  const std::int64_t line = digits.back().extent;
+  const bool parted = parted_line(operand) > 0;
+  if (parted ? line < run : digits.size() > 1 && line % run != 0) return fmt::format("lines of {} elements", line);
+  const auto is_unlike = [&](const WindowDimension& each) { return line_limit(each, line) == LineLimit::unlike; };
+  if (std::ranges::any_of(operand.windows, is_unlike)) return "windows with holes in their lines";
   const int free = left ? s.block_rows : s.block_columns, copy = left ? s.left_copy : s.right_copy;
   const int of_tile = (along == Contiguity::free ? free : s.block_depth) * size;
   if (copy != realigned_bytes || of_tile < realigned_bytes)
@@ -57,11 +81,14 @@ ContractionSchedule realigned(const ContractionProblem& problem, ContractionSche
   return schedule;
 }
 
-int realigned_registers(const ContractionSchedule& s, std::int64_t left_bytes, std::int64_t right_bytes, int threads) {
+int realigned_registers(const ContractionProblem& problem, const ContractionSchedule& s, std::int64_t left_bytes,
+                        std::int64_t right_bytes, int threads) {
   std::int64_t words = 0;
   for (const bool left : {true, false}) {
+    if (!is_realigned(s, left)) continue;
     const std::int64_t at_once = std::int64_t{realigned_bytes} * threads, bytes = left ? left_bytes : right_bytes;
-    if (is_realigned(s, left)) words += (bytes + at_once - 1) / at_once * realigned_words;
+    const int parts = parted_line(left ? problem.left : problem.right) > 0 ? 2 : 1;
+    words += (bytes + at_once - 1) / at_once * parts * realigned_words;
   }
   return static_cast<int>(words);
 }

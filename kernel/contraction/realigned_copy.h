@@ -13,7 +13,9 @@
 //
 // Threads ask for the two words that cover 16 bytes of a tile where its copy would stand, hold them while others are
 // multiplied, and shift them by where the row begins when they store them (as computed operands, computed_operand.h).
-// What lies behind a row's end becomes zero; no word is asked for that has nothing of the row, and of a tensor's last
+// A row of a convolution's window is such a line, too, of which 16 bytes of a tile may have the end, and the begin of
+// the next one (of 7 × 3 features 21 elements): then each of both parts is made of two words. What lies behind a row's
+// end, or under a window's edge, becomes zero; no word is asked for that has nothing of the row, and of a tensor's last
 // word no byte behind the tensor.
 
 namespace stitch::kernel {
@@ -32,8 +34,17 @@ std::string unlike_realigned(const ContractionProblem& problem, const Contractio
 /// The same schedule with copies realigned that can be, of the left operand, the right one, or both; which are so then.
 ContractionSchedule realigned(const ContractionProblem& problem, ContractionSchedule schedule, bool left, bool right);
 /// That a thread holds of those of the tiles that are, of so many bytes each.
-int realigned_registers(const ContractionSchedule& schedule, std::int64_t left_bytes, std::int64_t right_bytes,
-                        int threads);
+int realigned_registers(const ContractionProblem& problem, const ContractionSchedule& schedule, std::int64_t left_bytes,
+                        std::int64_t right_bytes, int threads);
+
+/// Elements of a line of which a run of 16 bytes may have the end and another one the begin, or of which it has an
+/// edge: of a window's rows, or of what goes on elsewhere. 0: runs are whole, but for the last one of all.
+std::int64_t parted_line(const ContractionOperand& operand);
+/// Bytes that places in an operand which are realigned are multiples of.
+int realigned_unit(const ContractionOperand& operand);
+/// How a window's dimension limits such a line: all of it, or from some place of it up to another.
+enum class LineLimit : std::uint8_t { all, places, unlike };
+LineLimit line_limit(const WindowDimension& window, std::int64_t line);
 
 /// Of an operand that can be: whether the element of the last row and depth of a tile is the tile's last in memory.
 bool rises(const ContractionOperand& operand);

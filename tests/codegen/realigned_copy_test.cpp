@@ -208,6 +208,71 @@ INSTANTIATE_TEST_SUITE_P(Of, RealignedPartsEmulated,
                                          Part{"f32", f32, 1, 1, false}, Part{"f32_free", f32, 2, 1, true}),
                          [](const auto& each) { return each.param.name; });
 
+/// A convolution over images with the features last.
+struct Windowed {
+  std::string name;
+  std::int64_t images, features, results;
+  Dims extents, window, strides, padding;
+  DType dtype = f16;
+};
+void PrintTo(const Windowed& each, std::ostream* out) { *out << each.name; }
+
+ContractionProblem convolution_of(const Windowed& w) {
+  graph::ConvolutionAttributes a;
+  a.strides = w.strides;
+  a.low = a.high = w.padding;
+  a.input_dilation = a.kernel_dilation = Dims(2, 1);
+  a.window_reversal.assign(2, false);
+  a.result = w.dtype == s8 ? s32 : f32;
+  a.input_batch = a.output_batch = 0;
+  a.input_feature = a.output_feature = 3;
+  a.input_spatial = a.output_spatial = {1, 2};
+  a.kernel_spatial = {0, 1};
+  a.kernel_input_feature = 2;
+  a.kernel_output_feature = 3;
+  Builder b;
+  const Value x = b.parameter(w.dtype, {w.images, w.extents[0], w.extents[1], w.features});
+  const Value kernel = b.parameter(w.dtype, {w.window[0], w.window[1], w.features, w.results});
+  return derived(b.finish({b.add(Op::convolution, {x, kernel}, a)}));
+}
+
+class RealignedWindowsEmulated : public testing::TestWithParam<Windowed> {};
+
+TEST_P(RealignedWindowsEmulated, AreRight) {
+  const ContractionProblem problem = convolution_of(GetParam());
+  ContractionSchedule schedule = small_tiles(problem);
+  ASSERT_TRUE(schedule.left_realigned) << to_string(problem);
+  EXPECT_THAT(case_of(problem, schedule).kernel.source, HasSubstr("PartedTile<LeftTile"));
+  expect_problem_right(problem, schedule);
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, RealignedWindowsEmulated,
+                         testing::Values(Windowed{"resnet50", 2, 3, 64, {19, 21}, {7, 7}, {2, 2}, {3, 3}},
+                                         Windowed{"bf16_narrow", 1, 3, 16, {3, 4}, {7, 7}, {1, 1}, {3, 3}, bf16},
+                                         Windowed{"no_padding", 3, 3, 24, {9, 11}, {3, 3}, {1, 1}, {0, 0}},
+                                         Windowed{"five", 2, 5, 17, {9, 8}, {3, 3}, {2, 1}, {1, 1}},
+                                         Windowed{"wide_padding", 1, 3, 16, {5, 6}, {3, 5}, {1, 2}, {4, 7}},
+                                         Windowed{"one_row", 2, 3, 16, {9, 8}, {1, 5}, {1, 1}, {0, 2}},
+                                         Windowed{"s8", 2, 3, 16, {9, 13}, {3, 7}, {1, 2}, {1, 3}, s8},
+                                         Windowed{"f32", 2, 3, 16, {9, 7}, {5, 3}, {2, 2}, {2, 1}, f32}),
+                         [](const auto& each) { return each.param.name; });
+
+/// Of heads side by side, each of whose rows lies elsewhere.
+TEST(RealignedKernelEmulated, LinesThatGoOnElsewhereAreRight) {
+  Builder b;
+  const Value x = b.parameter(f16, {5, 37, 33});
+  const Value joined = b.reshape(b.transpose(x, {1, 0, 2}), {37, 5 * 33});
+  graph::DotAttributes dot;
+  dot.lhs_contracting = {1};
+  dot.rhs_contracting = {0};
+  dot.result = f32;
+  const ContractionProblem problem = derived(b.finish({b.dot(joined, b.parameter(f16, {5 * 33, 40}), dot)}));
+  const ContractionSchedule schedule = small_tiles(problem);
+  ASSERT_TRUE(schedule.left_realigned) << to_string(problem);
+  EXPECT_THAT(case_of(problem, schedule).kernel.source, HasSubstr("PartedTile<LeftTile"));
+  expect_problem_right(problem, schedule);
+}
+
 /// What is said of the last word is needed: taken for whole, it is read beyond the tensor.
 TEST(RealignedKernelEmulated, TheLastWordIsNotReadBeyondTheTensor) {
   for (const Layout layout : {plain, turned}) {

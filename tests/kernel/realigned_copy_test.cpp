@@ -54,23 +54,27 @@ TEST(RealignedCopy, HoldsTwoWordsForOne) {
   EXPECT_EQ(shape.registers, before.registers + shape.held);
 }
 
+/// Heads of so many features, between which a line goes on elsewhere: a run has parts of two of them.
+ContractionProblem heads(std::int64_t width) {
+  graph::Builder b;
+  const graph::Value x = b.parameter(DType::f16, {64, 70, width});
+  const graph::Value joined = b.reshape(b.transpose(x, {1, 0, 2}), {70, 64 * width});
+  const graph::Value w = b.parameter(DType::f16, {64 * width, 40});
+  graph::DotAttributes dot;
+  dot.lhs_contracting = {1};
+  dot.rhs_contracting = {0};
+  dot.result = DType::f32;
+  return *derive_contraction(*b.finish({b.dot(joined, w, dot)}));
+}
+
 TEST(RealignedCopy, NeedsLinesThatAreNotAligned) {
   EXPECT_EQ(reason(*derive_contraction(matmul(DType::f16, 255, 255, 511)), true), "");
   EXPECT_EQ(reason(*derive_contraction(matmul(DType::f16, 255, 255, 511)), false), "");
   EXPECT_EQ(reason(*derive_contraction(matmul(DType::f32, 255, 255, 511)), true), "");
   EXPECT_EQ(reason(*derive_contraction(matmul(DType::f16, 256, 256, 512)), true), "lines that are aligned");
-  // Heads of 33 features, between which a line goes on elsewhere.
-  graph::Builder b;
-  const graph::Value x = b.parameter(DType::f16, {64, 7, 33});
-  const graph::Value joined = b.reshape(b.transpose(x, {1, 0, 2}), {7, 64 * 33});
-  const graph::Value w = b.parameter(DType::f16, {64 * 33, 40});
-  graph::DotAttributes dot;
-  dot.lhs_contracting = {1};
-  dot.rhs_contracting = {0};
-  dot.result = DType::f32;
-  const auto heads = derive_contraction(*b.finish({b.dot(joined, w, dot)}));
-  ASSERT_TRUE(heads) << heads.error().message;
-  EXPECT_EQ(reason(*heads, true), "lines of 33 elements");
+  EXPECT_EQ(parted_line(heads(33).left), 33);
+  EXPECT_EQ(reason(heads(33), true), "");
+  EXPECT_EQ(reason(heads(7), true), "lines of 7 elements") << "a run would have three of them";
 }
 
 TEST(RealignedCopy, KnowsWhichElementIsTheLast) {
