@@ -94,9 +94,9 @@ struct ContractionSchedule {
   int left_copy = 4, right_copy = 4;  ///< bytes of one copy to shared memory; below 4 through registers
   /// Wherever rows begin copies have 16 bytes: out of two words, through registers (realigned_copy.h).
   bool left_realigned = false, right_realigned = false;
-  int store = 1;                      ///< elements of one store
-  int blocks_per_sm = 1;              ///< what registers are kept within
-  bool swizzle = true;                ///< exclusive-or of 16-byte places with their row, against bank conflicts
+  int store = 1;          ///< elements of one store
+  int blocks_per_sm = 1;  ///< what registers are kept within
+  bool swizzle = true;    ///< exclusive-or of 16-byte places with their row, against bank conflicts
   int row_blocks =
       1;  ///< blocks beside one another, a cluster, which have all columns of their rows (row_reductions.h)
 
