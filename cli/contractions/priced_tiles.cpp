@@ -7,9 +7,11 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
+#include <utility>
 
 #include "costmodel/contraction/contraction_time.h"
 #include "kernel/contraction/contraction_rules.h"
+#include "kernel/contraction/realigned_copy.h"
 
 namespace stitch::cli {
 namespace {
@@ -41,6 +43,18 @@ Status read_numbers(const ordered_json& tile, const char* field, std::size_t lea
   return {};
 }
 
+/// Operands whose copies are realigned: some of "left" and "right".
+Status read_realigned(const ordered_json& tile, kernel::ContractionSchedule& s) {
+  const auto found = tile.find("realigned");
+  if (found == tile.end()) return {};
+  for (const ordered_json& side : *found) {
+    if (side != "left" && side != "right")
+      return make_error(ErrorKind::parse, "'realigned' of a tile names {}, neither left nor right", side.dump());
+    (side == "left" ? s.left_realigned : s.right_realigned) = true;
+  }
+  return {};
+}
+
 Result<kernel::ContractionSchedule> schedule_of(const ordered_json& tile) {
   if (!tile.is_object()) return make_error(ErrorKind::parse, "a tile is no object");
   const auto name = tile.find("instruction");
@@ -63,6 +77,7 @@ Result<kernel::ContractionSchedule> schedule_of(const ordered_json& tile) {
   if (tile.contains("streamed") && tile["streamed"] != 0) {
     STITCH_ASSIGN(s.streamed, number_of(tile["streamed"]));
   }
+  STITCH_TRY(read_realigned(tile, s));
   if (s.instruction == kernel::ContractionInstruction::cuda_core) {
     s.thread_rows = std::max(1, s.warp_rows / 4);  // 4 × 8 lanes
     s.thread_columns = std::max(1, s.warp_columns / 8);
@@ -85,7 +100,10 @@ Priced price(const kernel::ContractionProblem& problem, kernel::ContractionSched
   for (const kernel::ContractionRule& rule : kernel::contraction_rules()) {
     // Accesses are as wide as the tile allows: once it is seen to be one.
     if (!fitted && rule.name == "depth") {
+      const bool left = std::exchange(schedule.left_realigned, false);
+      const bool right = std::exchange(schedule.right_realigned, false);
       kernel::fit_accesses(problem, schedule);
+      schedule = kernel::realigned(problem, schedule, left, right);
       fitted = true;
     }
     if (!breaks(rule)) continue;

@@ -16,7 +16,8 @@ namespace stitch::cli {
 ///     "group": 8}
 ///
 /// rows, columns and depth of a block, rows and columns of a warp, tiles in shared memory and steps in registers (1
-/// when left out, as are split and group; none where `streamed`, the blocks that share turns, is). For each line one is
+/// when left out, as are split and group; none where `streamed`, the blocks that share turns, is, or `realigned`, the
+/// operands whose copies are where they can be: ["left", "right"]). For each line one is
 /// printed: `{"name", "predicted_us": [µs or null…], "broken": [rule or null…]}`. `broken` is the first rule of
 /// kernel::contraction_rules() that our kernels would break. Where that is one of how much fits (stages, warpgroups,
 /// shared-memory, registers …) a time is predicted nevertheless, as if it did; where it is one of what the tile is,

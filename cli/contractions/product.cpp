@@ -13,6 +13,7 @@
 #include "graph/calls/call_leaves.h"
 #include "graph/calls/find_calls.h"
 #include "kernel/contraction/contraction_shape.h"
+#include "kernel/contraction/realigned_copy.h"
 #include "tuning/contractions/product_kernels.h"
 
 namespace stitch::cli {
@@ -60,6 +61,21 @@ std::string parts_of(const costmodel::ContractionTime& time) {
       time.launch, time.rounds, time.resident);
 }
 
+/// Of operands whose copies are realigned, what that takes.
+std::string realigned_text(const kernel::ContractionProblem& problem, const kernel::ContractionSchedule& schedule,
+                           const kernel::ContractionShape& shape) {
+  std::string text;
+  for (const bool left : {true, false}) {
+    if (!kernel::is_realigned(schedule, left)) continue;
+    text += fmt::format(
+        "    {} operand in lines that begin at any {} bytes, realigned: two words and shifts for each 16 bytes; tiles "
+        "on "
+        "their way are in {} registers a thread\n",
+        left ? "left" : "right", kernel::realigned_unit(left ? problem.left : problem.right), shape.held);
+  }
+  return text;
+}
+
 /// Of operands that are computed while they are loaded, and of scales by parts of the depth, what that takes.
 std::string computing_text(const Product& product) {
   const auto* product_case = std::get_if<ContractionCase>(&product.of);
@@ -75,6 +91,7 @@ std::string computing_text(const Product& product) {
         computed.left ? "left" : "right", computed.tensor_bytes, computed.each.count, computed.together.count,
         computed.instructions, shape.held);
   }
+  text += realigned_text(problem, product_case->choice.ranked.best.front().schedule, shape);
   if (problem.scales) {
     text += fmt::format(
         "    scaled by {} of depth: {} factors of rows and {} of columns a thread, {} bytes of scales, {} registers of "
@@ -209,6 +226,8 @@ nlohmann::ordered_json tile_of(const kernel::ContractionSchedule& s) {
                                  {"split", s.split},
                                  {"group", s.group}};
   if (s.streamed != 0) tile["streamed"] = s.streamed;
+  if (s.left_realigned) tile["realigned"].push_back("left");
+  if (s.right_realigned) tile["realigned"].push_back("right");
   return tile;
 }
 nlohmann::ordered_json tile_of(const kernel::AttentionSchedule& s) {

@@ -7,6 +7,7 @@
 #include "codegen/contraction/contraction_text.h"
 #include "codegen/contraction/gate_text.h"
 #include "codegen/contraction/merged_text.h"
+#include "codegen/contraction/realigned_text.h"
 #include "codegen/contraction/row_text.h"
 #include "codegen/contraction/scale_text.h"
 #include "codegen/contraction/streamed_text.h"
@@ -18,6 +19,7 @@
 #include "codegen/spelling.h"
 #include "codegen/writer.h"
 #include "kernel/contraction/contraction_shape.h"
+#include "kernel/contraction/realigned_copy.h"
 #include "kernel/contraction/shown_depth.h"
 #include "kernel/pipeline/pipelining.h"
 
@@ -54,7 +56,8 @@ class ContractionPrinter {
                : schedule_.tensor_copies               ? "tensor_copy.cuh"
                : is_warpgroup(schedule_.instruction)   ? "warpgroup.cuh"
                                                        : "contraction.cuh",
-               combines_rows() ? "row_totals.cuh" : "", scaled() ? "scaled_sums.cuh" : "");
+               combines_rows() ? "row_totals.cuh" : "", scaled() ? "scaled_sums.cuh" : "",
+               kernel::holds_realigned(schedule_) ? "realigned_tile.cuh" : "");
     STITCH_TRY(print_operands());
     if (is_warpgroup(schedule_.instruction)) print_wgmma(out_, "Product", problem_, schedule_);
     if (in_tensor_memory(schedule_.instruction)) print_tensor_product(out_, problem_, schedule_);
@@ -89,6 +92,7 @@ class ContractionPrinter {
       print_operand_of_terms(out_, problem_, true, left);
     } else {
       print_operand(out_, "Left", problem_.left, problem_.rows, problem_.contracted, left);
+      if (schedule_.left_realigned) print_realigned(out_, problem_, true);
     }
     const bool whole_columns = std::ranges::all_of(kernel::parts_of(problem_), [&](const ContractionProblem& part) {
       return part.columns % schedule_.block_columns == 0;
@@ -105,6 +109,7 @@ class ContractionPrinter {
       print_right_of_gates(out_, problem_, right);
     } else {
       print_operand(out_, "Right", problem_.right, problem_.columns, problem_.contracted, right);
+      if (schedule_.right_realigned) print_realigned(out_, problem_, false);
     }
     return {};
   }
@@ -172,7 +177,7 @@ class ContractionPrinter {
     } else if (summed()) {
       print_copies_of_terms(out_, problem_, schedule_, shape_.threads);
     } else {
-      out_.line("const Left left = {{in{} + Left::of_batch(batch)}};", problem_.left.parameter);
+      print_tile_operand(out_, problem_, schedule_, true);
     }
     if (const kernel::ComputedOperand* computed = kernel::computed_side(problem_, false)) {
       out_.line("const Right right = {};", computed_members(*computed));
@@ -181,12 +186,15 @@ class ContractionPrinter {
     } else if (problem_.other_right) {
       print_right_of_both(out_, problem_);
     } else if (!summed()) {
-      out_.line("const Right right = {{in{} + Right::of_batch(batch)}};", problem_.right.parameter);
+      print_tile_operand(out_, problem_, schedule_, false);
     }
     if (walks_some()) print_walked_depth(out_, problem_, schedule_);
     out_.line("Cores cores;");
     if (scaled()) print_first_scales(out_, problem_);
-    if (shape_.depth_tiles > 0) print_held_tiles(out_, problem_, shape_.threads);
+    if (shape_.depth_tiles > 0) {
+      print_held_tiles(out_, problem_, shape_.threads);
+      print_realigned_tiles(out_, problem_, schedule_, shape_.threads);
+    }
     out_.blank();
     if (reads_tiles()) {
       print_warpgroup_loop(out_, problem_, schedule_);
@@ -324,7 +332,7 @@ Result<TileNest> contraction_nest(const ContractionProblem& problem, const Contr
               pipeline::tile_copy({right_part, step, zero}, {right_tile, k, zero}), std::move(compute)});
   const auto tile_copy = [&](int to, int from) {
     TileStatement copy = pipeline::tile_copy({to, k, zero}, {from, k, zero});
-    copy.staged = copy.changes = kernel::computed_side(problem, to == left_tile) != nullptr;
+    copy.staged = copy.changes = is_held(problem, schedule, to == left_tile);
     return copy;
   };
   nest.body = {pipeline::tile_loop(

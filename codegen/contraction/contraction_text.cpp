@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "codegen/contraction/window_text.h"
 #include "codegen/index_text.h"
 #include "codegen/kernel_text.h"
 #include "codegen/spelling.h"
@@ -215,12 +216,12 @@ std::string number_within(std::string_view number, std::span<const std::int64_t>
 }
 
 void print_head(Writer& out, const GenerateOptions& options, std::string_view problem, std::string_view schedule,
-                std::string_view header, std::string_view another, std::string_view third) {
+                std::string_view header, std::string_view another, std::string_view third, std::string_view fourth) {
   out.append(options.comment);
   out.line("// {}", problem);
   out.line("// {}", schedule);
   out.blank();
-  for (const std::string_view each : {another, third}) {
+  for (const std::string_view each : {another, third, fourth}) {
     if (!each.empty()) out.line("#include \"stitch/{}\"", each);
   }
   emit_preamble(out, "", header);
@@ -250,18 +251,6 @@ std::string ArgumentList::wait(bool made_of_nothing) const {
 }
 
 namespace {
-
-/// A coordinate of a window's dimension, of (row, k).
-std::string coordinate_of(const kernel::WindowDimension& window) {
-  const auto term = [](const kernel::WindowDimension::Position& position, const char* variable) -> std::string {
-    if (position.extent == 1 || position.step == 0) return "";
-    std::string digit = position.divisor == 1 ? variable : fmt::format("{} / {}", variable, position.divisor);
-    if (!position.outermost) digit = fmt::format("{} % {}", digit, position.extent);
-    return position.step == 1 ? digit : fmt::format("({}) * {}", digit, position.step);
-  };
-  return sum_of(
-      {term(window.free, "row"), term(window.contracted, "k"), window.base == 0 ? "" : std::to_string(window.base)});
-}
 
 /// at(row, k), and covers(row, k): whether there is an element, not a window's edge or a hole.
 void print_places(Writer& out, const kernel::ContractionOperand& operand, const PagesText* pages) {

@@ -34,7 +34,8 @@ std::string number_within(std::string_view number, std::span<const std::int64_t>
 
 /// The first lines of a kernel's source: what it computes and how it runs, the device headers that it needs.
 void print_head(Writer& out, const GenerateOptions& options, std::string_view problem, std::string_view schedule,
-                std::string_view header, std::string_view another = {}, std::string_view third = {});
+                std::string_view header, std::string_view another = {}, std::string_view third = {},
+                std::string_view fourth = {});
 
 /// A kernel's arguments, and how its parameters are declared.
 class ArgumentList {

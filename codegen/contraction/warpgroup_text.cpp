@@ -2,6 +2,7 @@
 
 #include "codegen/contraction/computed_text.h"
 #include "codegen/contraction/contraction_text.h"
+#include "codegen/contraction/realigned_text.h"
 #include "codegen/contraction/scale_text.h"
 #include "codegen/spelling.h"
 #include "kernel/contraction/contraction_shape.h"
@@ -26,13 +27,13 @@ std::string modifiers(const ContractionProblem& problem) {
 /// PTX's word for a type as it is multiplied: of f32 it reads what TF32 has of it.
 std::string_view multiplied(graph::DType dtype) { return dtype == graph::DType::f32 ? "tf32" : to_string(dtype); }
 
-/// Both operands' tiles of a turn, or what of them is `load` and `store` of one that is computed.
+/// Both operands' tiles of a turn, or what of them is `load` and `store` of one that is held.
 void print_copies(Writer& out, const ContractionProblem& problem, const ContractionSchedule& s, int threads,
                   std::string_view tile, bool load = true, bool store = true) {
   for (const bool left : {true, false}) {
     const std::string place = fmt::format("{} + {} % {} * {}Tile::bytes", left ? "shared" : "right_tiles", tile,
                                           s.stages, left ? "Left" : "Right");
-    if (kernel::computed_side(problem, left) != nullptr) {
+    if (is_held(problem, s, left)) {
       print_staged_copy(out, {left, load, store}, place, tile, s.block_depth);
     } else if (load) {
       print_tile_copy(out, left, threads, place, tile, s.block_depth, !problem.terms.empty());
@@ -116,7 +117,8 @@ void print_warpgroup_loop(Writer& out, const ContractionProblem& problem, const 
       "cores.begin(shared + k % {0} * LeftTile::bytes, right_tiles + k % {0} * RightTile::bytes, group_row, "
       "warp_column);",
       schedule.stages);
-  if (!problem.computed.empty()) {  // what was asked for has come while tiles were multiplied
+  if (is_held(problem, schedule, true) ||
+      is_held(problem, schedule, false)) {  // what was asked for has come while tiles were multiplied
     out.open("if (k + {} < {})", ahead, turns);
     print_copies(out, problem, schedule, shape.threads, next, false, true);
     out.close();

@@ -223,6 +223,13 @@ constexpr auto origin_rows() {
       Row{"contraction/product_rates.h", "window_instructions", fitted, own},
       Row{"contraction/product_rates.h", "schedulers", sheet, "NVIDIA's architecture white papers since Volta"},
 
+      Row{"contraction/realigned_cost.cpp", "held_instructions", counted, "SASS of CUDA 13.0"},
+      Row{"contraction/realigned_cost.cpp", "shift_selects", counted, "codegen/device/realigned_tile.cuh"},
+      Row{"contraction/realigned_cost.cpp", "shift_selects_by_word", counted, "codegen/device/realigned_tile.cuh"},
+      Row{"contraction/realigned_cost.cpp", "funnel_shifts", counted, "codegen/device/realigned_tile.cuh"},
+      Row{"contraction/realigned_cost.cpp", "line_edges", counted, "SASS of CUDA 13.0"},
+      Row{"contraction/realigned_cost.cpp", "sector", sheet, "NVIDIA's profiling guides: 32 bytes"},
+
       Row{"contraction/state_product_count.cpp", "multiply_adds", sheet, "PTX ISA: mma.sync m16n8k16"},
       Row{"contraction/state_product_count.cpp", "cycles_between_sums", guess, "25 to 33 on an A100"},
       Row{"contraction/state_product_count.cpp", "bytes_of_lane", rule, "codegen/device/state_product.cuh"},

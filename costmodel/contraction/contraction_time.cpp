@@ -5,10 +5,12 @@
 
 #include "costmodel/bandwidth_share.h"
 #include "costmodel/contraction/product_rates.h"
+#include "costmodel/contraction/realigned_cost.h"
 #include "costmodel/contraction/streamed_reads.h"
 #include "kernel/contraction/computed_operand.h"
 #include "kernel/contraction/contraction_rules.h"
 #include "kernel/contraction/contraction_shape.h"
+#include "kernel/contraction/realigned_copy.h"
 #include "kernel/contraction/row_reductions.h"
 #include "kernel/contraction/shown_depth.h"
 #include "kernel/contraction/streamed_depth.h"
@@ -119,8 +121,10 @@ class Pricing {
         walked_(kernel::walked_share(problem, s)),
         shape_(walked_shape(problem, s, walked_)),
         streamed_parts_(kernel::streamed_parts(shape_.streamed)),
-        left_reads_(read_bytes(problem, true) / graph::byte_size(problem.left.dtype)),
-        right_reads_(read_bytes(problem, false) / graph::byte_size(problem.right.dtype)),
+        left_reads_(read_bytes(problem, true) / graph::byte_size(problem.left.dtype) *
+                    realigned_sectors(problem, s, true)),
+        right_reads_(read_bytes(problem, false) / graph::byte_size(problem.right.dtype) *
+                     realigned_sectors(problem, s, false)),
         epilogue_reads_(epilogue_reads(problem)),
         epilogue_operators_(epilogue_operators(problem)) {}
 
@@ -249,13 +253,19 @@ class Pricing {
     return parts * s_.block_rows * s_.block_columns * graph::byte_size(p_.accumulator);
   }
 
+  /// Bytes of the words that realigned tiles are made of: what L1 has of them comes by the same wires.
+  [[nodiscard]] double realigned_words() const {
+    return 2.0 * static_cast<double>((s_.left_realigned ? shape_.left_bytes : 0) +
+                                     (s_.right_realigned ? shape_.right_bytes : 0));
+  }
+
   /// Of one block and turn, cycles of an SM that it has to itself.
   [[nodiscard]] double multiply_cycles() const {
     return static_cast<double>(s_.block_rows) * s_.block_columns * s_.block_depth / engine_.per_clock / kept_clock_;
   }
   [[nodiscard]] double shared_cycles() const {
     const double left = graph::byte_size(p_.left.dtype), right = graph::byte_size(p_.right.dtype);
-    const double cycles = stage_bytes() / d_.shared_bytes_per_clock;  // of what copies write
+    const double cycles = (stage_bytes() + realigned_words()) / d_.shared_bytes_per_clock;  // of what copies write
     if (in_tensor_memory(s_.instruction)) {
       // Of 128 rows the left operand is read once, the right one by each of them.
       const double products = static_cast<double>(s_.block_rows) / kernel::tensor_memory_lanes;
@@ -342,13 +352,14 @@ class Pricing {
     const double between = (engine_.copy_engine ? waits : d_.block_barrier_cycles + idle_cycles()) / kept_clock_;
     return {use, load_latency(d_, found_in_l2_) + transfer, busy, between / x};
   }
-  /// Tiles on their way or being multiplied: of wgmma's stages one more is still read. What is computed is in registers
-  /// for no longer than a turn.
+  /// Tiles on their way or being multiplied: of wgmma's stages one more is still read. What is computed or realigned is
+  /// in registers for no longer than a turn.
   [[nodiscard]] int stages() const {
     const int all = is_warpgroup(s_.instruction) ? s_.stages - 1 : s_.stages;
-    return p_.computed.empty() ? all : std::min(2, all);
+    return holds_tiles() ? std::min(2, all) : all;
   }
-  [[nodiscard]] int tiles_ahead() const { return p_.computed.empty() ? s_.stages - 1 : 1; }
+  [[nodiscard]] int tiles_ahead() const { return holds_tiles() ? 1 : s_.stages - 1; }
+  [[nodiscard]] bool holds_tiles() const { return !p_.computed.empty() || kernel::holds_realigned(s_); }
   [[nodiscard]] double turn_cycles(double x) const {
     const Turn t = turn(x);
     const bool hidden = t.load <= (stages() * x - 1) * t.use / x;
@@ -383,6 +394,8 @@ class Pricing {
     const auto of = [&](const ContractionOperand& operand, double bytes, int copy) {
       const kernel::ComputedOperand* computed = kernel::computed_side(p_, &operand == &p_.left);
       const int size = graph::byte_size(operand.dtype);
+      if (kernel::is_realigned(s_, &operand == &p_.left))
+        return bytes / copy / shape_.threads * realigned_instructions(operand);
       const double each = computed != nullptr
                               ? computing_instructions(*computed, size, copy / size)
                               : copy_instructions + window_instructions * static_cast<double>(operand.windows.size());

@@ -154,6 +154,7 @@ KernelFeatures product_features(const ContractionProblem& problem, const Contrac
   f.raster = s.group;
   f.left_copy = s.left_copy;
   f.right_copy = s.right_copy;
+  f.computed_operands += (s.left_realigned ? 1 : 0) + (s.right_realigned ? 1 : 0);
   f.store_elements = s.store;
   f.planned_blocks = s.blocks_per_sm;
   f.tensor_copies = s.tensor_copies ? 1 : 0;

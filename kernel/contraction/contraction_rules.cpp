@@ -6,6 +6,7 @@
 
 #include "kernel/contraction/contraction_shape.h"
 #include "kernel/contraction/gated_contraction.h"
+#include "kernel/contraction/realigned_copy.h"
 #include "kernel/contraction/shown_depth.h"
 #include "kernel/contraction/strips.h"
 #include "kernel/contraction/tensor_box.h"
@@ -188,8 +189,17 @@ std::string copy_of(const std::vector<const ContractionOperand*>& operands, int 
 }
 
 std::string copies(const Problem& p, const Schedule& s, const DeviceSpec&) {
-  std::string wrong = copy_of(left_operands(p), s.left_copy, s.block_rows, s.block_depth);
-  return wrong.empty() ? copy_of(right_operands(p), s.right_copy, s.block_columns, s.block_depth) : wrong;
+  if (!s.left_realigned) {
+    std::string wrong = copy_of(left_operands(p), s.left_copy, s.block_rows, s.block_depth);
+    if (!wrong.empty()) return wrong;
+  }
+  return s.right_realigned ? "" : copy_of(right_operands(p), s.right_copy, s.block_columns, s.block_depth);
+}
+
+std::string realigned(const Problem& p, const Schedule& s, const DeviceSpec&) {
+  if (s.tensor_copies && holds_realigned(s)) return "words that threads take apart, by the copy engine";
+  std::string left = s.left_realigned ? unlike_realigned(p, s, true) : "";
+  return left.empty() && s.right_realigned ? unlike_realigned(p, s, false) : left;
 }
 
 std::string stores(const Problem& p, const Schedule& s, const DeviceSpec&) {
@@ -281,7 +291,7 @@ std::string extents(const Problem& p, const Schedule& s, const DeviceSpec&) {
 }
 
 /// In this order: what is divided by is seen to be whole first.
-constexpr std::array<ContractionRule, 23> rules = {{
+constexpr std::array<ContractionRule, 24> rules = {{
     {"powers", "places in shared memory are found by shifts and exclusive-or", powers},
     {"warp-tile", "warps divide a block's tile, instructions a warp's", warp_tile},
     {"thread-tile", "32 lanes of cuda_core share a warp's tile evenly", thread_tile},
@@ -298,7 +308,8 @@ constexpr std::array<ContractionRule, 23> rules = {{
     {"computed", "what computes an operand's elements are threads", computed},
     {"scales", "what has a scale of its own is summed up by itself", scales},
     {"copies", "a copy is aligned and within a row, whatever row it is of", copies},
-    {"stores", "so is a store", stores},
+    {"realigned", "a copy that is none is made of words of a line, through registers", realigned},
+    {"stores", "a store is aligned and within a row, too", stores},
     {"split", "every block of a tile has something to add", split},
     {"streamed", "turns that blocks share are known, and each has some", streamed},
     {"rows", "what is combined of a row is known to all of its blocks", rows},

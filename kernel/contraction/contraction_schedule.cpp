@@ -69,8 +69,9 @@ std::string to_string(const ContractionSchedule& s) {
   std::string text = fmt::format("{} block {}×{}×{} warp {}×{}", to_string(s.instruction), s.block_rows,
                                  s.block_columns, s.block_depth, s.warp_rows, s.warp_columns);
   if (s.instruction == cuda_core) text += fmt::format(" thread {}×{}", s.thread_rows, s.thread_columns);
-  text += fmt::format(" stages {}×{} split {} group {} copy {}/{} store {}", s.stages, s.fragment_stages, s.split,
-                      s.group, s.left_copy, s.right_copy, s.store);
+  text += fmt::format(" stages {}×{} split {} group {} copy {}{}/{}{} store {}", s.stages, s.fragment_stages, s.split,
+                      s.group, s.left_copy, s.left_realigned ? "r" : "", s.right_copy, s.right_realigned ? "r" : "",
+                      s.store);
   if (s.blocks_per_sm != 1) text += fmt::format(" blocks {}", s.blocks_per_sm);
   if (!s.swizzle) text += " plain";
   if (s.row_blocks != 1) text += fmt::format(" rows {}", s.row_blocks);
@@ -91,6 +92,8 @@ Hash128 schedule_hash(const ContractionSchedule& s) {
     hasher.text("tensor")
         .integer(static_cast<std::uint64_t>(s.cluster))
         .integer(static_cast<std::uint64_t>(s.resident));
+  if (s.left_realigned) hasher.text("left realigned");
+  if (s.right_realigned) hasher.text("right realigned");
   if (s.row_blocks != 1) hasher.text("rows").integer(static_cast<std::uint64_t>(s.row_blocks));
   if (s.streamed != 0) hasher.text("streamed").integer(static_cast<std::uint64_t>(s.streamed));
   return hasher.finish();

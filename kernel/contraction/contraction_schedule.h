@@ -15,7 +15,7 @@
 //
 //     mma_m16n8k16 block 128×128×32 warp 64×64 stages 4×2 split 1 group 8 copy 16/16 store 8
 //
-// and of a large one on an H100
+// (copy 16r/16: the left operand's rows are not aligned to that, and realigned), of a large one on an H100
 //
 //     wgmma_m64k16 block 128×256×64 warp 16×256 stages 4×1 split 1 group 8 copy 16/16 store 8 tensor cluster 2 of 132
 //
@@ -92,9 +92,11 @@ struct ContractionSchedule {
   int streamed = 0;  ///< blocks that share the turns of all tiles beyond whole rounds (streamed_depth.h); 0: none do
   int group = 1;     ///< rows of tiles that consecutive blocks walk together, column by column (L2 reuse)
   int left_copy = 4, right_copy = 4;  ///< bytes of one copy to shared memory; below 4 through registers
-  int store = 1;                      ///< elements of one store
-  int blocks_per_sm = 1;              ///< what registers are kept within
-  bool swizzle = true;                ///< exclusive-or of 16-byte places with their row, against bank conflicts
+  /// Wherever rows begin copies have 16 bytes: out of two words, through registers (realigned_copy.h).
+  bool left_realigned = false, right_realigned = false;
+  int store = 1;          ///< elements of one store
+  int blocks_per_sm = 1;  ///< what registers are kept within
+  bool swizzle = true;    ///< exclusive-or of 16-byte places with their row, against bank conflicts
   int row_blocks =
       1;  ///< blocks beside one another, a cluster, which have all columns of their rows (row_reductions.h)
 

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "kernel/contraction/computed_operand.h"
+#include "kernel/contraction/realigned_copy.h"
 #include "kernel/contraction/row_reductions.h"
 #include "kernel/contraction/strips.h"
 #include "kernel/contraction/window_walk.h"
@@ -142,6 +143,7 @@ ContractionShape shape_of(const ContractionProblem& problem, const ContractionSc
     const std::int64_t runs = divided_up(divided_up(elements, run), shape.threads);
     shape.held += static_cast<int>(runs) * held_registers(computed, run);
   }
+  shape.held += realigned_registers(problem, s, shape.left_bytes, shape.right_bytes, shape.threads);
   if (problem.scales) {
     const bool cores = s.instruction == cuda_core;
     shape.row_factors = has_one_row_factor(problem, s) ? 1 : cores ? s.thread_rows : s.warp_rows / 8;

@@ -41,7 +41,7 @@ struct ContractionShape {
   int tensor_columns = 0;  ///< and all that a block asks for, a power of two
   int fragments = 0;       ///< 4-byte registers of its operands, all fragment stages
   int row_factors = 0, column_factors = 0;  ///< of a part's scales, that a thread has (scaled_contraction.h)
-  int held = 0;                             ///< of a tile that is computed, on its way to shared memory
+  int held = 0;                             ///< of a tile that is computed or realigned, on its way to shared memory
   int registers = 0;                        ///< estimate of all that a thread has
 };
 /// Tensor maps that tensor copies take: one of each operand.

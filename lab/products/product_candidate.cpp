@@ -5,6 +5,7 @@
 #include <array>
 #include <iterator>
 #include <map>
+#include <tuple>
 
 #include "base/random.h"
 #include "codegen/contraction/attention_kernel.h"
@@ -28,8 +29,8 @@ namespace {
 using kernel::ContractionProblem;
 using kernel::ContractionSchedule;
 
-/// One of many that come by one after the other: first the way to multiply (by a warp, by four, with tensor copies),
-/// of which some have a hundred times the schedules of others, then any of its schedules.
+/// One of many that come by one after the other: first the way to multiply (by a warp, by four, with tensor copies,
+/// with realigned ones), of which some have a hundred times the schedules of others, then any of its schedules.
 template <class T>
 class Draw {
  public:
@@ -48,13 +49,15 @@ class Draw {
     std::uint64_t seen = 0;
     T drawn;
   };
-  static std::pair<kernel::ContractionInstruction, bool> way_of(const T& each) {
-    if constexpr (requires { each.tensor_copies; }) return {each.instruction, each.tensor_copies};
-    return {each.instruction, false};
+  using Name = std::tuple<kernel::ContractionInstruction, bool, bool>;
+  static Name way_of(const T& each) {
+    if constexpr (requires { each.tensor_copies; })
+      return {each.instruction, each.tensor_copies, each.left_realigned || each.right_realigned};
+    return {each.instruction, false, false};
   }
 
   Random random_;
-  std::map<std::pair<kernel::ContractionInstruction, bool>, Way> ways_;
+  std::map<Name, Way> ways_;
 };
 
 void note_stages(int stages, std::vector<std::string>& features) {
@@ -68,6 +71,7 @@ std::vector<std::string> features_of(const ContractionSchedule& s) {
   if (s.split > 1) features.emplace_back("split depth");
   if (s.streamed > 0) features.emplace_back("streamed depth");
   if (s.tensor_copies) features.emplace_back("tensor copies");
+  if (s.left_realigned || s.right_realigned) features.emplace_back("realigned copies");
   if (s.cluster > 1) features.emplace_back("cluster that shares a tile");
   if (s.row_blocks > 1) features.emplace_back("cluster that shares rows");
   return features;

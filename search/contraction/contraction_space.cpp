@@ -5,6 +5,7 @@
 
 #include "kernel/contraction/contraction_rules.h"
 #include "kernel/contraction/contraction_shape.h"
+#include "kernel/contraction/realigned_copy.h"
 #include "kernel/program/legality.h"
 
 namespace stitch::search {
@@ -32,7 +33,13 @@ class Space {
  public:
   Space(const ContractionProblem& problem, const DeviceSpec& device, const ContractionSpaceOptions& options,
         const std::function<void(const ContractionSchedule&)>& visit)
-      : problem_(problem), device_(device), options_(options), visit_(visit) {}
+      : problem_(problem), device_(device), options_(options), visit_(visit) {
+    const bool left = kernel::widest_access(problem.left) < kernel::realigned_bytes,
+               right = kernel::widest_access(problem.right) < kernel::realigned_bytes;
+    if (left) realigned_.emplace_back(true, false);
+    if (right) realigned_.emplace_back(false, true);
+    if (left && right) realigned_.emplace_back(true, true);
+  }
 
   void walk() {
     walk(kernel::instruction_for(problem_, device_));
@@ -98,6 +105,15 @@ class Space {
     s.stages = least_stages(s);
     s.fragment_stages = s.split = s.blocks_per_sm = 1;
     kernel::fit_accesses(problem_, s);
+    of_copies(s);
+    // Copies narrower than a word may instead be made of two.
+    for (const auto& [left, right] : realigned_) {
+      const ContractionSchedule other = kernel::realigned(problem_, s, left, right);
+      if (other.left_realigned == left && other.right_realigned == right) of_copies(other);
+    }
+  }
+
+  void of_copies(ContractionSchedule s) {
     if (!kernel::check_legality(problem_, s, device_)) return;
     const std::int64_t tiles = kernel::shape_of(problem_, s).tiles;
     for (s.split = 1; s.split <= options_.most_split; s.split *= 2) {
@@ -206,6 +222,7 @@ class Space {
   const DeviceSpec& device_;
   const ContractionSpaceOptions& options_;
   const std::function<void(const ContractionSchedule&)>& visit_;
+  std::vector<std::pair<bool, bool>> realigned_;  ///< which operands may be, left and right
 };
 
 constexpr std::array ablations = {std::pair{PipelineAblation::none, std::string_view("none")},

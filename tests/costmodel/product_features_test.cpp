@@ -108,6 +108,7 @@ TEST(ProductFeatures, TellSchedulesApart) {
       {"raster", [](auto& s) { s.group = 1; }},
       {"left_copy", [](auto& s) { s.left_copy = 8; }},
       {"right_copy", [](auto& s) { s.right_copy = 8; }},
+      {"computed_operands", [](auto& s) { s.right_realigned = true; }},
       {"store_elements", [](auto& s) { s.store = 1; }},
       {"planned_blocks", [](auto& s) { s.blocks_per_sm = 2; }},
       {"streamed", [](auto& s) { s.streamed = 132; }},

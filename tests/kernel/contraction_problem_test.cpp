@@ -105,6 +105,7 @@ INSTANTIATE_TEST_SUITE_P(
         Illegal{"threads", [](S& s) { s.warp_rows = s.warp_columns = 16, s.block_rows = s.block_columns = 128; }},
         Illegal{"stages", [](S& s) { s.stages = 9; }}, Illegal{"fragment-stages", [](S& s) { s.fragment_stages = 3; }},
         Illegal{"copies", [](S& s) { s.left_copy = 32; }}, Illegal{"stores", [](S& s) { s.store = 8; }},
+        Illegal{"realigned", [](S& s) { s.left_realigned = true; }},
         Illegal{"split", [](S& s) { s.split = 100, s.stages = 1; }},
         Illegal{"streamed", [](S& s) { s.streamed = 1 << 20; }},
         Illegal{"shared-memory",
