@@ -190,6 +190,23 @@ std::vector<std::size_t> CandidateSpace::neighbours(std::size_t candidate) const
   return found;
 }
 
+std::vector<std::size_t> CandidateSpace::switched(std::size_t candidate) const {
+  std::vector<std::size_t> others;  // than switches: parameters that have to be equal
+  for (std::size_t p = 0; p < parameters_.size(); ++p) {
+    if (parameters_[p].values.size() > 2 && numbers_of(parameters_[p])) others.push_back(p);
+  }
+  std::vector<std::size_t> found;
+  if (others.size() == parameters_.size()) return found;
+  const Row own = row(candidate);
+  for (std::size_t i = 0; i < size(); ++i) {
+    const Row at = row(i);
+    if (i != candidate && std::ranges::all_of(others, [&](std::size_t p) { return at[p] == own[p]; })) {
+      found.push_back(i);
+    }
+  }
+  return found;
+}
+
 std::string CandidateSpace::describe(std::size_t candidate) const {
   if (parameters_.empty()) return fmt::format("#{}", candidate);
   std::string text;

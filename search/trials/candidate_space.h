@@ -59,6 +59,8 @@ class CandidateSpace {
   /// Candidates that differ in exactly one parameter; those one step away in its order come first. In a space of bare
   /// vectors: the 16 nearest.
   [[nodiscard]] std::vector<std::size_t> neighbours(std::size_t candidate) const;
+  /// Candidates that differ in switches alone: parameters of two values, or of words. None in a space of bare vectors.
+  [[nodiscard]] std::vector<std::size_t> switched(std::size_t candidate) const;
   /// "block_size_x=32 tile=2"; "#17" in a space of bare vectors.
   [[nodiscard]] std::string describe(std::size_t candidate) const;
   /// For each candidate, the one of `other` with the same values of the same-named parameters; parameters that only one

@@ -32,6 +32,7 @@ std::string_view to_string(ProposalReason reason) {
     case ProposalReason::expected_improvement: return "expected improvement";
     case ProposalReason::local_move: return "local move";
     case ProposalReason::exploration: return "exploration";
+    case ProposalReason::switched: return "switched";
     case ProposalReason::random: return "random";
   }
   return "";
@@ -141,19 +142,41 @@ std::vector<char> TrialSearch::worth_a_trial(const Prediction& prediction) const
   return worth;
 }
 
+double TrialSearch::log_valid(const Prediction& prediction, std::size_t candidate) const {
+  // With a neighbour, being led away from what is doubtful cost more than the failures it spared (docs/search.md).
+  return trusts_prior() ? 0.0 : std::log(static_cast<double>(prediction.valid[candidate]));
+}
+
+double TrialSearch::optimistic_bound(const Prediction& prediction, std::size_t candidate) const {
+  return options_.optimism * deviation_of(prediction, candidate) - prediction.mean[candidate] +
+         2 * log_valid(prediction, candidate);
+}
+
+std::optional<Proposal> TrialSearch::switched(const Prediction& prediction, const std::vector<char>& worthwhile) {
+  if (prior_ != nullptr || idle_ <= options_.patience_switched) return std::nullopt;
+  if (random_.uniform() >= options_.explore) return std::nullopt;
+  std::optional<Proposal> chosen;
+  double most = -std::numeric_limits<double>::infinity();
+  for (const std::size_t i : space_->switched(best_->candidate)) {
+    const double bound = optimistic_bound(prediction, i);
+    if (worthwhile[i] == 0 || !(bound > most)) continue;
+    most = bound;
+    chosen = Proposal{i, ProposalReason::switched};
+  }
+  return chosen;
+}
+
 Proposal TrialSearch::choose(const Prediction& prediction) {
   const std::vector<char> worthwhile = worth_a_trial(prediction);
+  if (const auto other = switched(prediction, worthwhile)) return *other;
   const double lot = idle_ > options_.patience ? random_.uniform() : 1.0;
   const bool exploring = lot < options_.explore;
   // Not the best itself: after that many tiny gains would be expected, and variants of the best tried one by one, while
   // a better region goes unseen (docs/search.md).
   const double target = surrogate_.to_value(std::log(best_->time_us) + std::log1p(-options_.improvement));
   const auto worth = [&](std::size_t i) {
-    const double mean = prediction.mean[i], deviation = deviation_of(prediction, i);
-    // With a neighbour, being led away from what is doubtful cost more than the failures it spared (docs/search.md).
-    const double valid = trusts_prior() ? 0.0 : std::log(static_cast<double>(prediction.valid[i]));
-    if (exploring) return options_.optimism * deviation - mean + 2 * valid;
-    return log_expected_improvement(mean, deviation, target) + valid;
+    if (exploring) return optimistic_bound(prediction, i);
+    return log_expected_improvement(prediction.mean[i], deviation_of(prediction, i), target) + log_valid(prediction, i);
   };
   Proposal chosen{0, exploring ? ProposalReason::exploration : ProposalReason::expected_improvement};
   double most = -std::numeric_limits<double>::infinity();

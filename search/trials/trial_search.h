@@ -22,6 +22,7 @@ enum class ProposalReason : unsigned char {
   expected_improvement,  ///< promises most over the best so far, uncertainty counted; without a neighbour, risk too
   local_move,            ///< differs in one parameter from one of the fastest
   exploration,           ///< optimistic bound: after trials that brought nothing, where least is known
+  switched,              ///< the fastest with its switches set otherwise
   random
 };
 std::string_view to_string(ProposalReason reason);
@@ -50,6 +51,7 @@ struct TrialSearchOptions {
   int patience = 4;              ///< trials without a faster candidate before exploration begins
   double explore = 0.5;          ///< share of explorations after that
   double local = 0;              ///< share of local moves after that
+  int patience_switched = 12;    ///< trials without a faster candidate before the fastest's switches are tried
   double least_valid = 0.5;      ///< candidates less likely to run than this, times the share that ran, are passed over
   double least_valid_near = 0.25;  ///< the same when there is a neighbour
   double optimism = 2;             ///< standard deviations of an exploration's bound
@@ -88,6 +90,12 @@ class TrialSearch {
   [[nodiscard]] std::optional<Proposal> recall();
   /// Open candidates that are likely enough to run; all open ones when none is.
   [[nodiscard]] std::vector<char> worth_a_trial(const Prediction& prediction) const;
+  /// The fastest with its switches set otherwise: the one of the most optimistic bound, if any is worth a trial. Only
+  /// without a prior, which says what they do; and after many trials that brought nothing.
+  [[nodiscard]] std::optional<Proposal> switched(const Prediction& prediction, const std::vector<char>& worthwhile);
+  [[nodiscard]] double optimistic_bound(const Prediction& prediction, std::size_t candidate) const;
+  /// Logarithm of the chance to run, as far as it weighs.
+  [[nodiscard]] double log_valid(const Prediction& prediction, std::size_t candidate) const;
   Proposal choose(const Prediction& prediction);
   Proposal draw();
   [[nodiscard]] std::vector<std::size_t> around_fastest() const;

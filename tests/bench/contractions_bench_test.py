@@ -15,6 +15,7 @@ sys.path.insert(0, str(CONTRACTIONS))
 import estimate  # noqa: E402
 import nvidia  # noqa: E402
 import problems  # noqa: E402
+import space  # noqa: E402
 import winners  # noqa: E402
 
 KEPT = json.loads((CONTRACTIONS / "problems.json").read_text())
@@ -363,6 +364,32 @@ class Winners(unittest.TestCase):
         out, shapes = winners.held_out(self.cases), {case.shape for case in self.cases}
         self.assertEqual(len(out), -(-len(shapes) // 3))
         self.assertLess(out, shapes)
+
+
+class Space(unittest.TestCase):
+    PROBLEMS = [{"name": "alcop/1x1x1"}, {"name": "alcop/conv", "window": [3, 3]}, {"name": "bert", "keys": 5, "gradient": "queries"}]
+
+    def test_kinds_and_families(self):
+        self.assertEqual([space.family_of(each) for each in self.PROBLEMS],
+                         ["ALCOP, products", "ALCOP, convolutions", "bench/products, attention's gradients"])
+
+    def test_gains_leave_out_what_has_no_kernel(self):
+        whole = [line("a", 2), {"name": "b", "why_none": "none"}, line("c", 5)]
+        without = [line("a", 3), line("b", 4), {"name": "c", "why_none": "none"}]
+        self.assertEqual(space.gains(whole, without), [1.5])
+
+    def test_counts_are_median_least_and_most(self):
+        lines = [line("a", 1, enumerated=7), line("b", 1, enumerated=9), {"name": "c", "why_none": "none"}]
+        rows = space.counts_table([{"name": f"alcop/{name}"} for name in "abc"], {"a100": lines})
+        self.assertEqual(rows[-1], "| ALCOP, products | 3 | 8 (7 – 9), 1 without any |")
+
+    def test_an_ablation_counts_against_no_pipelining(self):
+        parts = {"one-level": [line("a", 8), line("b", 2)], "two-stages": [line("a", 16), line("b", 2)],
+                 "no-pipelining": [line("a", 16), line("b", 2)]}
+        rows = space.ablation_rows(self.PROBLEMS[:2], [line("a", 4), line("b", 1)], parts)
+        self.assertEqual(rows[2], "| as it is | 2.83 | 4.00 | 2.00 | 2.00 – 4.00 | 1.23 |")
+        self.assertEqual(rows[3], "| without registers as a level | 1.41 | 2.00 | 1.00 | 1.00 – 2.00 | 1.13 |")
+        self.assertEqual(rows[4], "| with two stages at the most | 1.00 | 1.00 | 1.00 | 1.00 – 1.00 | 1.01 |")
 
 
 if __name__ == "__main__":

@@ -48,6 +48,20 @@ TEST(CandidateSpace, NeighboursDifferInOneParameterAndTheNextValueComesFirst) {
               ElementsAre("width=1 layout=row", "width=2 layout=column", "width=8 layout=row", "width=2 layout=tiled"));
 }
 
+TEST(CandidateSpace, SwitchesAreParametersOfTwoValuesAndWords) {
+  const Parameter flag{"flag", {0.0, 1.0}};
+  const CandidateSpace space =
+      make({width, flag, layout}, {{0, 0, 0}, {0, 1, 0}, {0, 1, 2}, {1, 0, 0}, {1, 1, 1}, {0, 0, 1}});
+  std::vector<std::string> found;
+  for (const std::size_t i : space.switched(0)) found.push_back(space.describe(i));
+  EXPECT_THAT(found,
+              ElementsAre("width=1 flag=1 layout=row", "width=1 flag=1 layout=tiled", "width=1 flag=0 layout=column"));
+  EXPECT_THAT(make({width}, {{0}, {1}, {2}}).switched(0), testing::IsEmpty());
+  const auto vectors = CandidateSpace::from_vectors({{0, 1}, {1, 1}});
+  ASSERT_TRUE(vectors.ok());
+  EXPECT_THAT(vectors->switched(0), testing::IsEmpty());
+}
+
 TEST(CandidateSpace, FeaturesSayMagnitudeAlignmentAndIdentity) {
   const Parameter block{"block", {16.0, 32.0, 48.0, 64.0, 96.0}};
   const Parameter flag{"flag", {0.0, 1.0}};

@@ -175,6 +175,47 @@ TEST(TrialSearch, BatchesNeitherRepeatNorCluster) {
   EXPECT_GT(walked.found, 0.95);
 }
 
+/// 16 · 8 · 2 · 2 configurations, as a convolution has: without shared memory everything is slow unless it is read in
+/// the other way, too; then it is faster than all else. One switch at a time only makes it worse.
+Kernel make_switches() {
+  std::vector<Parameter> parameters = {{"block", {}}, {"tile", {}}, {"shared", {0.0, 1.0}}, {"read_only", {0.0, 1.0}}};
+  for (int block = 16; block <= 256; block += 16) parameters[0].values.emplace_back(static_cast<double>(block));
+  for (int tile = 1; tile <= 8; ++tile) parameters[1].values.emplace_back(static_cast<double>(tile));
+  std::vector<std::vector<std::uint16_t>> rows;
+  Kernel kernel;
+  for (std::uint16_t i = 0; i < 512; ++i) {
+    const auto block = static_cast<std::uint16_t>(i / 32), tile = static_cast<std::uint16_t>(i / 4 % 8);
+    const auto shared = static_cast<std::uint16_t>(i / 2 % 2), read_only = static_cast<std::uint16_t>(i % 2);
+    rows.push_back({block, tile, shared, read_only});
+    const bool direct = shared == 0 && read_only == 0;
+    double us = 100 + (direct ? 60 : 8) * std::abs(tile - 5) + (direct ? 20 : 2) * std::abs(block - 3);
+    if (direct) us -= 25;
+    if (shared == 0 && read_only == 1) us *= 3;
+    if (shared == 1 && read_only == 0) us *= 1.05;
+    kernel.fastest_us = std::min(kernel.fastest_us, us);
+    kernel.outcomes.push_back({us, std::nullopt});
+  }
+  auto space = CandidateSpace::from_parameters(std::move(parameters), rows);
+  EXPECT_TRUE(space.ok());
+  kernel.space = std::move(*space);
+  return kernel;
+}
+
+TEST(TrialSearch, TriesTheFastestWithItsSwitchesSetOtherwise) {
+  const Kernel switches = make_switches();
+  double with = 0, without = 0;
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    TrialSearchOptions never = seeded(seed);
+    never.patience_switched = 1'000;
+    const Walk walked = walk(switches, seeded(seed), 64), plain = walk(switches, never, 64);
+    with += walked.found / 20;
+    without += plain.found / 20;
+    EXPECT_EQ(count(plain, ProposalReason::switched), 0U);
+  }
+  EXPECT_GT(with, 0.98);
+  EXPECT_LT(without, with - 0.03) << "the space is too easy to tell anything";
+}
+
 TEST(TrialSearch, MakesLocalMovesWhenAsked) {
   TrialSearchOptions options = seeded(1);
   options.local = 0.4;
