@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 
 #include "kernel/contraction/scaled_contraction.h"
 #include "tests/codegen/matmul_case.h"
@@ -150,6 +151,55 @@ INSTANTIATE_TEST_SUITE_P(
                     Scaled{{"copied_of_256", 1, 64, 64, 1024, e4m3, e5m2, false, 256, 1},
                            {.stages = 3, .resident = 1}}),
     [](const auto& each) { return each.param.matmul.name; });
+
+/// By both copies, with and without scales, splits, shared turns and clusters (STITCH_PROMOTED=200 for more).
+TEST(PromotionEmulated, RandomProblemsAreRight) {
+  const char* const more = std::getenv("STITCH_PROMOTED");
+  const int count = more == nullptr ? 8 : std::stoi(more);
+  Random random(29);
+  const auto among = [&](auto&& choices) { return choices[random.below(std::size(choices))]; };
+  constexpr int rows[] = {64, 128}, columns[] = {16, 32, 48, 64, 128}, stages[] = {3, 4}, halves[] = {1, 2},
+                splits[] = {1, 1, 2, 3}, streams[] = {0, 0, 2, 5};
+  constexpr DType types[] = {e4m3, e4m3, e5m2};
+  int legal = 0;
+  for (int i = 0; i < count; ++i) {
+    const std::int64_t unit = among(halves) == 1 ? 16 : 1;
+    const auto extent = [&](int most) { return unit * static_cast<std::int64_t>(1 + random.below(most / unit)); };
+    const Shape shape = {1 + static_cast<std::int64_t>(random.below(2)), extent(160), extent(150), 128 + extent(700)};
+    const std::string epilogue = among(std::array<std::string, 4>{"", "bias", "residual", "turned"});
+    const DType left = among(types), right = among(types), result = among(std::array{f32, bf16});
+    const bool scaled = random.below(2) == 0;
+    ContractionProblem problem = problem_of({"", shape, left, plain, turned, result, epilogue});
+    if (scaled) {
+      auto found = kernel::derive_scaled(kernel::test::graph_of(
+          {"", shape.batch, shape.rows, shape.columns, shape.depth, left, right, false, 128 * among(halves),
+           among(std::array{1, 128}), f32, false, result, epilogue == "bias" ? "bias" : ""}));
+      ASSERT_TRUE(found) << found.error().message;
+      problem = *std::move(found);
+    }
+    Tile tile;
+    tile.rows = among(rows);
+    tile.columns = among(columns);
+    tile.warp_rows = tile.rows == 128 ? 16 * among(halves) : 16;
+    tile.warp_columns = tile.columns >= 32 ? tile.columns / among(halves) : tile.columns;
+    tile.stages = among(stages);
+    if (random.below(2) == 0) {
+      tile.cluster = among(halves);
+      tile.resident = 2 * (1 + static_cast<int>(random.below(3)));
+    } else {
+      tile.split = among(splits);
+    }
+    ContractionSchedule schedule = schedule_of(problem, tile);
+    if (tile.split == 1 && tile.resident == 0 && !scaled) schedule.streamed = among(streams);
+    SCOPED_TRACE(fmt::format("number {}: {}\n{}", i, to_string(problem), to_string(schedule)));
+    if (!kernel::check_legality(problem, schedule, *find_device("h100"))) continue;
+    ++legal;
+    const KernelCase made = case_of(problem, schedule);
+    expect_right(made, wide_inputs_of(*made.graph, random.below(2) == 0));
+    if (testing::Test::HasFailure()) return;
+  }
+  EXPECT_GE(3 * legal, count);
+}
 
 /// 8,192 products of one sign on sums of 14 bits are far off, those of 64 parts are not. Nor would f32's bounds do.
 TEST(PromotionEmulated, IsNeededAndGranted) {

@@ -37,7 +37,7 @@ TEST(NarrowSums, CountTheOperandsBounds) {
   const std::vector<double> a(64, 1.0), off(64, 0.5);
   const double exact = loss_of(a, a, 128);
   EXPECT_GT(narrow_loss({a.data(), off.data(), a.data(), nullptr, 64}, 128, 0, 0), 1.4 * exact);
-  EXPECT_GT(narrow_loss({a.data(), nullptr, a.data(), nullptr, 64}, 128, 4, 0), 1.4 * exact) << "aligned as 4";
+  EXPECT_GT(narrow_loss({a.data(), nullptr, a.data(), nullptr, 64}, 128, 64, 0), 1.4 * exact) << "aligned as 64";
 }
 
 TEST(NarrowSums, AreThoseOfSmallFloats) {
