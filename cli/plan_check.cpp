@@ -5,6 +5,7 @@
 #include "base/random.h"
 #include "graph/literal.h"
 #include "graph/reference/evaluate.h"
+#include "kernel/contraction/contraction_schedule.h"
 
 namespace stitch::cli {
 namespace {
@@ -96,6 +97,8 @@ Status check_once(client::LoadedPlan& loaded, const graph::Graph& fragment, prof
   evaluate.bounds = true;
   evaluate.error_model.serial_additions = serial_additions;
   evaluate.error_model.flush_denormals = true;
+  // A stored kernel may be one that promotes.
+  if (plan.target.architecture.starts_with("sm_90")) evaluate.error_model.narrow_part = kernel::promoted_depth;
   STITCH_ASSIGN(const auto reference, graph::evaluate_parts(fragment, inputs, wanted, evaluate));
   for (std::size_t r = 0; r < reference.size(); ++r) {
     for (const graph::Tensor& box : reference[r]) {

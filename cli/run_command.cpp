@@ -120,15 +120,17 @@ Status write_outputs(const RunOptions& options, const api::Program& program,
 }
 
 /// The model's results beside the reference of the whole of it: what steps that are right by themselves do not show.
-Status check_whole(const graph::Graph& graph, const std::vector<client::HostMemory>& inputs,
-                   const std::vector<client::HostMemory>& outputs, Check check, RunReport& report) {
+Status check_whole(const graph::Graph& graph, std::string_view architecture,
+                   const std::vector<client::HostMemory>& inputs, const std::vector<client::HostMemory>& outputs,
+                   Check check, RunReport& report) {
   std::vector<std::vector<std::byte>> given;
   for (const client::HostMemory& input : inputs) given.emplace_back(input.span().begin(), input.span().end());
   std::vector<std::span<const std::byte>> results;
   for (const client::HostMemory& output : outputs) results.emplace_back(output.span());
   report.whole.emplace();
   report.whole->kind = "model";
-  return compare_with_reference(graph, given, results, client::longest_contraction(graph), check, *report.whole);
+  return compare_with_reference(graph, given, results, client::longest_contraction(graph), architecture, check,
+                                *report.whole);
 }
 
 Result<ExitCode> outline(const RunOptions& options, const api::Program& program, const tuning::Tuner& tuner,
@@ -276,7 +278,8 @@ Result<ExitCode> run_program(const RunOptions& options, api::Program program, co
   trace_steps(report);
   if (!model.prices.empty()) report.price = tuning::sum_of(model.prices);
   STITCH_TRY(write_outputs(options, program, outputs, files));
-  if (model.whole != nullptr) STITCH_TRY(check_whole(*model.whole, inputs, outputs, check, report));
+  if (model.whole != nullptr)
+    STITCH_TRY(check_whole(*model.whole, program.target.architecture, inputs, outputs, check, report));
   const bool checked = options.check;
   std::printf("%s\n", options.common.json ? to_json(report, checked).c_str() : to_table(report, checked).c_str());
   const bool right = log.wrong() == 0 && (!report.whole || report.whole->wrong == 0);

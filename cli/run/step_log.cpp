@@ -6,6 +6,7 @@
 #include "client/host/library_call.h"
 #include "graph/literal.h"
 #include "graph/reference/evaluate.h"
+#include "kernel/contraction/contraction_schedule.h"
 
 namespace stitch::cli {
 namespace {
@@ -73,7 +74,8 @@ Status StepLog::after(const client::StepRun& run) {
 
 Status StepLog::compare(const client::StepRun& run, StepRow& row) {
   const std::vector<std::span<const std::byte>> results(run.results.begin(), run.results.end());
-  return compare_with_reference(*run.graph, given_, results, client::longest_contraction(*run.graph), check_, row);
+  return compare_with_reference(*run.graph, given_, results, client::longest_contraction(*run.graph),
+                                program_.target.architecture, check_, row);
 }
 
 std::int64_t StepLog::wrong() const {
@@ -83,8 +85,8 @@ std::int64_t StepLog::wrong() const {
 }
 
 Status compare_with_reference(const graph::Graph& graph, const std::vector<std::vector<std::byte>>& parameters,
-                              std::span<const std::span<const std::byte>> results, std::int64_t serial, Check check,
-                              StepRow& row) {
+                              std::span<const std::span<const std::byte>> results, std::int64_t serial,
+                              std::string_view architecture, Check check, StepRow& row) {
   std::vector<graph::Tensor> arguments;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const graph::TensorType& type = graph.node(graph.parameters()[i]).type();
@@ -94,6 +96,7 @@ Status compare_with_reference(const graph::Graph& graph, const std::vector<std::
   options.bounds = true;
   options.error_model.serial_additions = std::max(options.error_model.serial_additions, serial);
   options.error_model.flush_denormals = true;  // as verification allows it
+  if (architecture.starts_with("sm_90")) options.error_model.narrow_part = kernel::promoted_depth;
   STITCH_ASSIGN(const auto reference, graph::evaluate(graph, arguments, options));
   std::vector<graph::Tensor> eager;
   if (check == Check::reference_and_eager) {

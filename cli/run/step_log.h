@@ -75,9 +75,10 @@ class StepLog final : public client::StepObserver {
 };
 
 /// Compares results with the float64 reference of a graph on these parameters, and notes it in the row. `serial`: terms
-/// that may be added one after the other.
+/// that may be added one after the other. For Hopper's `architecture` sums of f8 may be of few bits in parts of the
+/// depth, as our kernels' are and a library's.
 Status compare_with_reference(const graph::Graph& graph, const std::vector<std::vector<std::byte>>& parameters,
-                              std::span<const std::span<const std::byte>> results, std::int64_t serial, Check check,
-                              StepRow& row);
+                              std::span<const std::span<const std::byte>> results, std::int64_t serial,
+                              std::string_view architecture, Check check, StepRow& row);
 
 }  // namespace stitch::cli

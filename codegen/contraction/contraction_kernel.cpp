@@ -56,7 +56,8 @@ class ContractionPrinter {
                : schedule_.tensor_copies               ? "tensor_copy.cuh"
                : is_warpgroup(schedule_.instruction)   ? "warpgroup.cuh"
                                                        : "contraction.cuh",
-               combines_rows() ? "row_totals.cuh" : "", scaled() ? "scaled_sums.cuh" : "",
+               combines_rows() ? "row_totals.cuh" : "",
+               scaled() || promotes(schedule_.instruction) ? "scaled_sums.cuh" : "",
                kernel::holds_realigned(schedule_) ? "realigned_tile.cuh" : "");
     STITCH_TRY(print_operands());
     if (is_warpgroup(schedule_.instruction)) print_wgmma(out_, "Product", problem_, schedule_);
@@ -65,7 +66,9 @@ class ContractionPrinter {
     const std::string cores =
         cores_of(problem_, schedule_, "Left", "Right", kernel::core_run(problem_.left, schedule_.thread_rows));
     if (scaled()) STITCH_TRY(print_scales(out_, problem_));
-    out_.line("using Cores = {};", scaled() ? scaled_cores(problem_, schedule_, cores) : cores);
+    out_.line("using Cores = {};", scaled()                          ? scaled_cores(problem_, schedule_, cores)
+                                   : promotes(schedule_.instruction) ? fmt::format("PromotedCores<{}>", cores)
+                                                                     : cores);
     out_.blank();
     for_each_function([&](const ContractionEpilogue& epilogue) { out_.append(epilogue.code); });
     out_.blank();

@@ -333,8 +333,8 @@ std::string cores_of(const ContractionProblem& problem, const kernel::Contractio
   if (in_tensor_memory(schedule.instruction))
     return fmt::format("TensorMemorySums<{}, {}, {}>", sum, schedule.warp_rows, kernel::taken_columns(schedule));
   if (is_warpgroup(schedule.instruction)) {
-    return fmt::format("WarpgroupCores<Product, {}Tile, {}Tile, {}, {}, {}>", left, right, sum, schedule.warp_rows,
-                       schedule.warp_columns);
+    return fmt::format("WarpgroupCores<Product, {}Tile, {}Tile, {}, {}, {}{}>", left, right, sum, schedule.warp_rows,
+                       schedule.warp_columns, promotes(schedule.instruction) ? ", true" : "");
   }
   if (schedule.instruction == kernel::ContractionInstruction::mma_m16n8k4_f64) {
     return fmt::format("DoubleCores<{}Tile, {}Tile, {}, {}>", left, right, schedule.warp_rows, schedule.warp_columns);

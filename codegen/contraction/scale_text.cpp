@@ -121,4 +121,21 @@ void print_scaled_part(Writer& out, const kernel::ContractionProblem& problem,
   out.close();
 }
 
+void print_promoted_part(Writer& out, const kernel::ContractionProblem& problem,
+                         const kernel::ContractionSchedule& schedule, std::string_view step,
+                         const std::function<void()>& once_read) {
+  out.line("wait_for_products<0>();");
+  if (once_read) once_read();
+  out.line("settle_results(cores);");
+  if (!problem.scales) return out.line("cores.add_sums();");
+  const std::int64_t tiles = problem.scales->depth / schedule.block_depth;
+  // Zero times infinity: the last of the blocks that share the depth may have nothing left.
+  if (schedule.split > 1) out.open("if (first_k + {} * {} < {})", step, schedule.block_depth, problem.contracted);
+  out.line("cores.add_scaled();");
+  if (schedule.split > 1) out.close();
+  if (tiles > 1) out.open("if (({} + 1) % {} == 0)", step, tiles);
+  out.line("cores.ask(scales, {}, first_k + ({} + 1) * {});", place_of_warp, step, schedule.block_depth);
+  if (tiles > 1) out.close();
+}
+
 }  // namespace stitch::codegen

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -38,5 +39,12 @@ void print_first_scales(Writer& out, const kernel::ContractionProblem& problem);
 void print_scaled_part(Writer& out, const kernel::ContractionProblem& problem,
                        const kernel::ContractionSchedule& schedule, std::string_view step, int depth,
                        std::int64_t steps, bool waits);
+
+/// Behind what begins to multiply tile number `step` by an instruction that promotes: once its sums are there they are
+/// added to the others, scaled where parts have scales, of which the next one's are asked for behind a part's end.
+/// `once_read` prints what may be done as soon as the tile has been multiplied.
+void print_promoted_part(Writer& out, const kernel::ContractionProblem& problem,
+                         const kernel::ContractionSchedule& schedule, std::string_view step,
+                         const std::function<void()>& once_read = {});
 
 }  // namespace stitch::codegen

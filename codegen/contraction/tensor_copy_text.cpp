@@ -5,6 +5,7 @@
 
 #include "codegen/contraction/contraction_text.h"
 #include "codegen/contraction/row_text.h"
+#include "codegen/contraction/scale_text.h"
 #include "codegen/contraction/summed_text.h"
 #include "codegen/contraction/tensor_memory_text.h"
 #include "codegen/contraction/warpgroup_text.h"
@@ -243,13 +244,26 @@ void print_multiplying_warps(Writer& out, const ContractionProblem& problem, con
   open_tiles(out, s, shape, s.stages);
   print_tile_place(out, problem, s, "tile");
   out.line("Cores cores;");
-  out.line("int before = 0;");
+  const bool promotes = kernel::promotes(s.instruction);
+  if (problem.scales) {
+    out.line("constexpr int first_k = 0;");
+    print_first_scales(out, problem);
+  }
+  if (!promotes) out.line("int before = 0;");
   out.line("#pragma unroll 1");
   out.open("for (int k = 0; k < {}; ++k)", shape.depth_tiles);
   out.line("stages.wait_for(at);");
   out.line(
       "cores.begin(shared + at.stage * LeftTile::bytes, right_tiles + at.stage * RightTile::bytes, group_row, "
       "warp_column);");
+  if (promotes) {  // while one warpgroup adds, another one multiplies
+    print_promoted_part(out, problem, s, "k", [&] { out.line("stages.release(at.stage);"); });
+    out.line("at.advance();");
+    out.close();
+    results();
+    out.close();
+    return;
+  }
   out.line("wait_for_products<1>();");
   out.line("if (k > 0) stages.release(before);");
   out.line("before = at.stage;");

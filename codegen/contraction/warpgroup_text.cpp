@@ -25,7 +25,14 @@ std::string modifiers(const ContractionProblem& problem) {
 }
 
 /// PTX's word for a type as it is multiplied: of f32 it reads what TF32 has of it.
-std::string_view multiplied(graph::DType dtype) { return dtype == graph::DType::f32 ? "tf32" : to_string(dtype); }
+std::string_view multiplied(graph::DType dtype) {
+  switch (dtype) {
+    case graph::DType::f32: return "tf32";
+    case graph::DType::f8e4m3: return "e4m3";
+    case graph::DType::f8e5m2: return "e5m2";
+    default: return to_string(dtype);
+  }
+}
 
 /// Both operands' tiles of a turn, or what of them is `load` and `store` of one that is held.
 void print_copies(Writer& out, const ContractionProblem& problem, const ContractionSchedule& s, int threads,
@@ -69,15 +76,20 @@ void print_wgmma(Writer& out, std::string_view name, const ContractionProblem& p
                  const ContractionSchedule& schedule) {
   const int registers = schedule.warp_columns / 2;
   out.open("struct {}", name);
-  print_wgmma_function(out, {.name = "multiply",
-                             .left = "u64 left",
-                             .sum = compute_type(types_of(problem).accumulator),
-                             .types = fmt::format("{}.{}.{}", to_string(types_of(problem).accumulator),
-                                                  multiplied(problem.left.dtype), multiplied(problem.right.dtype)),
-                             .columns = schedule.warp_columns,
-                             .depth = info(schedule.instruction).depth,
-                             .operands = fmt::format("%{}, %{}, {}", registers, registers + 1, modifiers(problem)),
-                             .inputs = "\"l\"(left)"});
+  // Of sums that are added to others a tile's begin with its first product.
+  for (const bool adds : {false, true}) {
+    if (!adds && !promotes(schedule.instruction)) continue;
+    print_wgmma_function(out, {.name = adds ? "multiply" : "begin",
+                               .left = "u64 left",
+                               .sum = compute_type(types_of(problem).accumulator),
+                               .types = fmt::format("{}.{}.{}", to_string(types_of(problem).accumulator),
+                                                    multiplied(problem.left.dtype), multiplied(problem.right.dtype)),
+                               .columns = schedule.warp_columns,
+                               .depth = info(schedule.instruction).depth,
+                               .adds = adds,
+                               .operands = fmt::format("%{}, %{}, {}", registers, registers + 1, modifiers(problem)),
+                               .inputs = "\"l\"(left)"});
+  }
   out.set_depth(0);
   out.line("}};");
 }
@@ -123,12 +135,15 @@ void print_warpgroup_loop(Writer& out, const ContractionProblem& problem, const 
     print_copies(out, problem, schedule, shape.threads, next, false, true);
     out.close();
   }
-  if (problem.scales) {
+  if (promotes(schedule.instruction)) {
+    print_promoted_part(out, problem, schedule, "k");
+  } else if (problem.scales) {
     print_scaled_part(out, problem, schedule, "k", schedule.block_depth, shape.depth_tiles, true);
   } else {
     out.line("wait_for_products<1>();");
   }
   out.close();
+  if (promotes(schedule.instruction)) return;
   out.line("wait_for_products<0>();");
   out.line("settle_results(cores);");
 }

@@ -1,6 +1,7 @@
 #pragma once
 // Products whose depth is scaled part by part (kernel/contraction/scaled_contraction.h): what multiplies sums up a
-// part, whose sums are scaled and added to those of the parts before.
+// part, whose sums are scaled and added to those of the parts before. And those whose sums have fewer bits than f32, so
+// that parts are summed up apart although nothing scales them (wgmma of f8).
 
 #include "stitch/contraction.cuh"
 
@@ -45,6 +46,22 @@ struct ScaledCores : Base {
  private:
   static constexpr int rows = one_row ? 1 : Base::own_rows, columns = one_column ? 1 : Base::own_columns;
   f32 of_row[rows], of_column[columns];
+};
+
+// `Base`, whose sums are of one part at a time, with those of all parts before it.
+template <class Base>
+struct PromotedCores : Base {
+  f32 totals[Base::strips][Base::strip_results] = {};
+
+  __device__ __forceinline__ f32& result(int strip, int i) { return totals[strip][i]; }
+
+  __device__ __forceinline__ void add_sums() {
+#pragma unroll
+    for (int s = 0; s < Base::strips; ++s) {
+#pragma unroll
+      for (int i = 0; i < Base::strip_results; ++i) totals[s][i] += Base::result(s, i);
+    }
+  }
 };
 
 }  // namespace stitch

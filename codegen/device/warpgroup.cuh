@@ -75,8 +75,8 @@ __device__ __forceinline__ void settle_results(FragmentSums<Sum, rows, columns, 
 }
 
 // A warpgroup has `rows` × `columns` results of a warp each times four: of every 64 rows a warp has 16. `Product` is
-// the instruction of 64 × `columns` results.
-template <class Product, class Left, class Right, class Sum, int rows, int columns>
+// the instruction of 64 × `columns` results. `anew`: sums of two tiles begin with its first product.
+template <class Product, class Left, class Right, class Sum, int rows, int columns, bool anew = false>
 struct WarpgroupCores : FragmentSums<Sum, rows, columns, 64> {
   static constexpr int steps =
       Left::along_depth ? Left::line_elements * static_cast<int>(sizeof(typename Left::type)) / 32 : Left::lines / 16;
@@ -89,8 +89,15 @@ struct WarpgroupCores : FragmentSums<Sum, rows, columns, 64> {
     for (int step = 0; step < steps; ++step) {
 #pragma unroll
       for (int i = 0; i < rows / 16; ++i) {
-        Product::multiply(this->sums[i], left_tile + descriptor_step<Left>(row + i * 64, step),
-                          right_tile + descriptor_step<Right>(column, step));
+        const u64 of_left = left_tile + descriptor_step<Left>(row + i * 64, step);
+        const u64 of_right = right_tile + descriptor_step<Right>(column, step);
+        if constexpr (anew) {
+          if (step == 0) {
+            Product::begin(this->sums[i], of_left, of_right);
+            continue;
+          }
+        }
+        Product::multiply(this->sums[i], of_left, of_right);
       }
     }
     commit_products();

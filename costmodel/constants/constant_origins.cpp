@@ -189,6 +189,8 @@ constexpr auto origin_rows() {
       Row{"contraction/contraction_time.cpp", "turn_drain_cycles", fitted, own},
       Row{"contraction/contraction_time.cpp", "map_cycles", guess, "to make the maps takes 3,000 to 4,500"},
       Row{"contraction/contraction_time.cpp", "cluster_turn_cycles", fitted, own},
+      Row{"contraction/contraction_time.cpp", "most_promoted", rule, "registers of 128 × 192 results, twice"},
+      Row{"contraction/contraction_time.cpp", "promoting_groups", rule, "CUTLASS's cooperative kernels, DeepGEMM's"},
       Row{"contraction/contraction_time.cpp", "loads_through_registers", rule, "codegen/device/contraction.cuh"},
       Row{"contraction/contraction_time.cpp", "few_warps", fitted, own},
       Row{"contraction/contraction_time.cpp", "most_unrolled", fitted, own},

@@ -66,12 +66,18 @@ struct Engine {
   int sharing_left = 1, sharing_right = 1;  ///< blocks of a cluster that get what they share from L2 once
   bool copy_engine = false;  ///< tiles come without instructions of those that multiply; blocks stay for several tiles
   bool pairs = false;  ///< a library's, by tcgen05: blocks that share an operand have a part of it each, and sums apart
+  /// Warpgroups of a block that add sums of few bits to others (kernel::promotes), each while the others multiply; 0:
+  /// sums are f32.
+  double promoting = 0;
 };
 
 Engine engine_of(const ContractionProblem& problem, const ContractionSchedule& s, const DeviceSpec& device) {
   const kernel::TensorShares shares = s.tensor_copies ? kernel::tensor_shares(problem, s) : kernel::TensorShares{};
-  return {multiply_rate(problem, s.instruction, device), reads_tiles(s.instruction), shares.left, shares.right,
-          s.tensor_copies};
+  Engine engine{multiply_rate(problem, s.instruction, device), reads_tiles(s.instruction), shares.left, shares.right,
+                s.tensor_copies};
+  if (promotes(s.instruction))
+    engine.promoting = static_cast<double>(kernel::shape_of(problem, s).warps) / kernel::warpgroup_warps;
+  return engine;
 }
 
 /// Bytes of device memory that are read for the operands. Blocks that run together walk `group` rows of tiles column by
@@ -295,13 +301,16 @@ class Pricing {
     const double of_warp = of_turn + scaling_instructions() + shape_.depth_steps * instructions_of_step();
     return shape_.warps * of_warp / schedulers / kept_clock_;
   }
-  /// Of a warp and turn, its share of what a part of the depth ends with.
+  /// Of a warp and turn, its share of what a part of the depth ends with; of sums of few bits, what each tile ends
+  /// with: an addition for each, or a multiplication and a multiply-add (SASS of CUDA 13.0).
   [[nodiscard]] double scaling_instructions() const {
-    if (!p_.scales) return 0;
-    const double each = scaled_instructions + (graph::is_floating(p_.left.dtype) ? 0 : 1);
+    const double promoted = engine_.promoting > 0 ? promoted_share() * (p_.scales ? 2 : 1) : 0;
+    if (!p_.scales) return promoted * shape_.accumulators;
+    const double parts = s_.block_depth / static_cast<double>(p_.scales->depth);
+    const double scaled = parts * (scaled_instructions + (graph::is_floating(p_.left.dtype) ? 0 : 1));
     const double factors = shape_.row_factors * (factor_instructions + p_.scales->row_instructions) +
                            shape_.column_factors * (factor_instructions + p_.scales->column_instructions);
-    return s_.block_depth / static_cast<double>(p_.scales->depth) * (shape_.accumulators * each + factors);
+    return shape_.accumulators * (promoted > 0 ? promoted : scaled) + parts * factors;
   }
   [[nodiscard]] double instructions_of_step() const {
     if (engine_.asynchronous) return 1;
@@ -346,16 +355,27 @@ class Pricing {
   };
   [[nodiscard]] Turn turn(double x) const {
     const double use = inner_cycles(x), transfer = x * loaded_bytes() / l2_rate_of_sm();
-    const double busy = std::max({use, transfer, engine_.asynchronous ? blocking_cycles() : 0});
+    const double busy = std::max({use, transfer, engine_.asynchronous ? blocking_cycles() : 0, promoting_cycles()});
     const bool meets_others = s_.tensor_copies && (engine_.sharing_left > 1 || engine_.sharing_right > 1);
     const double waits = meets_others ? cluster_turn_cycles : 0;
     const double between = (engine_.copy_engine ? waits : d_.block_barrier_cycles + idle_cycles()) / kept_clock_;
     return {use, load_latency(d_, found_in_l2_) + transfer, busy, between / x};
   }
+  /// What a warpgroup takes for a tile whose sums it waits for and adds to others, one after the other: where others
+  /// multiply meanwhile, the SM is not held up. Where all meet at a barrier every turn nobody does (idle_cycles).
+  [[nodiscard]] double promoting_cycles() const {
+    if (engine_.promoting == 0 || !engine_.copy_engine) return 0;
+    const double alone = multiply_cycles() / engine_.promoting;
+    const double adding = scaling_instructions() * shape_.warps / (engine_.promoting * schedulers);
+    return alone + promoted_share() * turn_drain_cycles + adding;
+  }
+  /// Of what is added to others, in a turn.
+  [[nodiscard]] double promoted_share() const { return s_.block_depth / static_cast<double>(kernel::promoted_depth); }
   /// Tiles on their way or being multiplied: of wgmma's stages one more is still read. What is computed or realigned is
   /// in registers for no longer than a turn.
   [[nodiscard]] int stages() const {
-    const int all = is_warpgroup(s_.instruction) ? s_.stages - 1 : s_.stages;
+    const bool read_once = s_.tensor_copies && promotes(s_.instruction);  // before the next one is multiplied
+    const int all = is_warpgroup(s_.instruction) && !read_once ? s_.stages - 1 : s_.stages;
     return holds_tiles() ? std::min(2, all) : all;
   }
   [[nodiscard]] int tiles_ahead() const { return holds_tiles() ? 1 : s_.stages - 1; }
@@ -508,6 +528,8 @@ constexpr std::array asynchronous_tiles = {
 };
 
 constexpr int most_without_pairs = 320 * 128;  // results of a tile that registers hold
+/// And those that two warpgroups' hold twice, where sums of few bits are added to others (CUTLASS's, DeepGEMM's).
+constexpr int most_promoted = 128 * 192, promoting_groups = 2;
 
 /// As a library computes it: a gradient by the data leaves out the products with what is in its input's holes.
 ContractionProblem without_holes(ContractionProblem problem) {
@@ -534,6 +556,12 @@ double best_tile_us(const ContractionProblem& problem, const DeviceSpec& device,
   const bool asynchronous = device.tensor.synchronous_share < 1 && !doubles;
   Engine engine{rate, asynchronous, 1, 1, asynchronous};
   engine.pairs = asynchronous && kernel::tensor_memory_instruction_for(problem, device).has_value();
+  // Their sums of f8 are added to f32 unless they are asked not to (CUBLASLT_MATMUL_DESC_FAST_ACCUM).
+  const auto is_small = [](const ContractionOperand& operand) {
+    return graph::is_floating(operand.dtype) && graph::byte_size(operand.dtype) == 1;
+  };
+  const bool promoted = device.compute_major == 9 && is_small(problem.left) && is_small(problem.right);
+  if (promoted) engine.promoting = promoting_groups;
   ContractionSchedule s;
   s.instruction = singles   ? ContractionInstruction::mma_m16n8k8_tf32
                   : doubles ? ContractionInstruction::mma_m16n8k4_f64
@@ -548,7 +576,7 @@ double best_tile_us(const ContractionProblem& problem, const DeviceSpec& device,
   s.group = 8;
   double best = std::numeric_limits<double>::infinity();
   const auto try_tile = [&](const LibraryTile& tile) {
-    if (tile.rows * tile.columns > most_without_pairs && !engine.pairs) return;
+    if (tile.rows * tile.columns > (promoted ? most_promoted : most_without_pairs) && !engine.pairs) return;
     s.block_rows = tile.rows;
     s.block_columns = tile.columns;
     // Where products are as fast as those of pairs, tiles are as deep as the swizzle lets them be.

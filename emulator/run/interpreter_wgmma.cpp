@@ -3,6 +3,7 @@
 
 #include "emulator/run/interpreter.h"
 #include "emulator/run/matrix_element.h"
+#include "emulator/run/narrow_sum.h"
 #include "emulator/run/sparse_matrix.h"
 
 namespace stitch::emulator {
@@ -98,6 +99,8 @@ Interpreter::Step Interpreter::wgmma(const Instruction& in, std::uint32_t lanes)
   }
   std::optional<KeptColumns> kept;
   if (form.sparse) kept.emplace(form, sparse_metadata(form, d_slots[d_count + (form.a_in_registers ? 4 : 0)]));
+  const auto is_small = [](MatrixType type) { return type == MatrixType::e4m3 || type == MatrixType::e5m2; };
+  const bool narrow = is_small(form.a) && is_small(form.b) && !half;
   const double sign = form.negate_a != form.negate_b ? -1.0 : 1.0;
   const std::uint32_t accumulate = mask_of(in.c);
   for (std::uint32_t lane = 0; lane < 32; ++lane) {
@@ -108,8 +111,10 @@ Interpreter::Step Interpreter::wgmma(const Instruction& in, std::uint32_t lanes)
       auto* slot = row_of<std::uint32_t>(d_slots[half ? i / 2 : i]);
       const std::uint32_t shift = half ? 16 * (i % 2) : 0;
       const double* column = kept ? kept->select(r, b[n].data()) : b[n].data();
-      double sum = sign * add_products(form, a[r].data(), column, 0);
-      if (((accumulate >> lane) & 1) != 0) sum += element_value(form.accumulator, slot[lane] >> shift);
+      const bool adds = ((accumulate >> lane) & 1) != 0;
+      const double before = adds ? element_value(form.accumulator, slot[lane] >> shift) : 0;
+      const double sum = narrow ? sign * narrow_sum(a[r].data(), column, form.stored_k(), sign * before)
+                                : before + sign * add_products(form, a[r].data(), column, 0);
       const auto bits = static_cast<std::uint32_t>(accumulator_bits(form, sum));
       slot[lane] = half ? (slot[lane] & ~(0xFFFFU << shift)) | bits << shift : bits;
     }

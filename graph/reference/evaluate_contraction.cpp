@@ -4,6 +4,7 @@
 #include "graph/f32_products.h"
 #include "graph/reference/evaluate_accumulate.h"
 #include "graph/reference/evaluate_ops.h"
+#include "graph/reference/narrow_sums.h"
 
 // dot and convolution: operands are brought into the form [batch][row][k] and multiplied by one blocked routine.
 
@@ -86,6 +87,19 @@ Accumulated<double> careful_element(const double* a, const double* ea, const dou
 /// How much larger than a product that of the operands' first parts may be: each is rounded up by 2^-8 at most (bf16).
 constexpr double parts_reach = 1 + 0x1p-6;
 
+/// Of element i of [m][n], where sums have few bits; NaN, which an unchecked operand times 0 makes, counts as
+/// unchecked.
+double lost_of(const double* a, const double* ea, const double* b, const double* eb, std::int64_t n, std::int64_t k,
+               std::int64_t i, const Accumulation& accumulation) {
+  if (accumulation.narrow_part == 0) return 0;
+  const std::int64_t row = i / n * k, column = i % n * k;
+  const NarrowTerms terms = {a + row, ea == nullptr ? nullptr : ea + row, b + column,
+                             eb == nullptr ? nullptr : eb + column, k};
+  const double lost =
+      narrow_loss(terms, accumulation.narrow_part, accumulation.smallest_left, accumulation.smallest_right);
+  return std::isnan(lost) ? unchecked : lost;
+}
+
 /// c[m][n] = Σ a[m][k] b[n][k] with bounds. Error: operands' errors through G(|a| + ea, |b| + eb) - G(|a|, |b|), and
 /// (depth + 1) u G(|a|, |b|), the one for the products' own rounding; two more products, or one if both are exact. Of
 /// products in parts there are three times as many terms; what may overflow is not checked, since the first parts'
@@ -113,6 +127,8 @@ void contract(const double* a, const double* ea, const double* b, const double* 
     }
   }
   for (std::int64_t i = 0; i < m * n; ++i) {
+    const double lost = lost_of(a, ea, b, eb, n, k, i, accumulation);
+    ec[i] += lost;
     const double narrow = r.error(std::fabs(c[i]) + ec[i], 0) + (plain[i] > 0 ? k * r.floor : 0);
     if (std::fabs(c[i]) + ec[i] + narrow < r.largest && (plain[i] + ec[i]) * reach < r.overflow) {
       ec[i] += narrow;
@@ -125,7 +141,7 @@ void contract(const double* a, const double* ea, const double* b, const double* 
     const auto careful = careful_element(a + i / n * k, ea == nullptr ? nullptr : ea + i / n * k, b + i % n * k,
                                          eb == nullptr ? nullptr : eb + i % n * k, k, accumulation);
     c[i] = careful.value;
-    ec[i] = careful.bound;
+    ec[i] = careful.bound + (std::isfinite(careful.value) ? lost : 0);
   }
 }
 
@@ -213,6 +229,15 @@ F32Arithmetic arithmetic_of(const OpContext& context) {
 Accumulation accumulation_of(const OpContext& context) {
   Accumulation accumulation(context.node().type().dtype, context.options.error_model);
   accumulation.in_parts = is_in_parts(arithmetic_of(context));
+  if (context.options.error_model.narrow_part == 0 || !is_narrow_product(context.graph, context.node()))
+    return accumulation;
+  accumulation.narrow_part = context.options.error_model.narrow_part;
+  const auto smallest = [&](std::size_t operand) {
+    const DType dtype = context.operand_type(operand).dtype;
+    return byte_size(dtype) == 1 ? smallest_normal(dtype) : 0;  // of one that is scaled nobody says
+  };
+  accumulation.smallest_left = smallest(0);
+  accumulation.smallest_right = smallest(1);
   return accumulation;
 }
 

@@ -42,6 +42,8 @@ namespace stitch::graph {
 struct ErrorModel {
   std::int64_t serial_additions = 32;
   bool flush_denormals = false;  ///< results below the smallest normal number may be flushed to zero
+  /// Products of f8 whose sums have few bits, which are added to others in f32 (narrow_sums.h); 0: sums are f32.
+  std::int64_t narrow_part = 0;
 };
 
 /// 0 for operators that move or select values and for integer operators; for sum-like operators the error of one

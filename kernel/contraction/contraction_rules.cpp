@@ -83,6 +83,18 @@ std::string warpgroups(const Problem& p, const Schedule& s, const DeviceSpec&) {
   return left.empty() ? warpgroup_tile(p.right, s.block_columns, s.warp_columns, s.block_depth) : left;
 }
 
+/// Sums of fewer bits than f32 has, which the reference grants for parts of the depth as the graph has it.
+std::string promoted(const Problem& p, const Schedule& s, const DeviceSpec&) {
+  if (!promotes(s.instruction)) return {};
+  if (p.graph->constraints.rounds_each())
+    return "sums of fewer bits than f32 has, where each operator is held to its type";
+  if (s.block_depth != promoted_depth) return fmt::format("sums of {} of depth, not {}", s.block_depth, promoted_depth);
+  const graph::Node& root = p.graph->node(p.root);
+  if (root.op != graph::Op::dot) return "a convolution, whose depth has another order in the graph";
+  const bool one = p.scales.has_value() || root.as<graph::DotAttributes>().lhs_contracting.size() == 1;
+  return one ? "" : "a depth of several dimensions, of which the kernel may have another order";
+}
+
 /// What tcgen05 multiplies: 128 rows by up to 256 columns, whose sums have a column of tensor memory each. The fourth
 /// of warps that follow one another have a fourth of its lanes.
 std::string tensor_memory(const Problem& p, const Schedule& s, const DeviceSpec& d) {
@@ -247,7 +259,7 @@ std::string gates(const Problem& p, const Schedule& s, const DeviceSpec&) {
 
 std::string scales(const Problem& p, const Schedule& s, const DeviceSpec&) {
   if (!p.scales) return "";
-  if (s.tensor_copies) return "sums that are scaled, by blocks that stay";
+  if (s.tensor_copies && !promotes(s.instruction)) return "sums that are scaled, by blocks that stay";
   if (s.streamed != 0) return "parts that are scaled as a whole, by blocks that share turns";
   if (p.scales->depth % s.block_depth != 0)
     return fmt::format("tiles of {} in parts of {}", s.block_depth, p.scales->depth);
@@ -303,6 +315,7 @@ constexpr std::array<ContractionRule, 24> rules = {{
     {"fragment-stages", "registers cannot be indexed: the stage of a step must not depend on the tile",
      fragment_stages},
     {"warpgroups", "wgmma reads tiles in its own layouts, while others are read and copied", warpgroups},
+    {"promoted", "sums of few bits are those of one tile", promoted},
     {"tensor-memory", "tcgen05 reads tiles likewise, and has 512 columns of an SM for its sums", tensor_memory},
     {"tensor-copies", "the copy engine knows dimensions, and boxes of them", tensor_copies},
     {"computed", "what computes an operand's elements are threads", computed},
@@ -328,6 +341,7 @@ std::optional<ContractionInstruction> instruction_of(bool (*is_such)(Contraction
   for (const InstructionInfo& row : instruction_table()) {
     if (!is_such(row.instruction) || capability < row.since || capability > row.until) continue;
     if (row.instruction == ContractionInstruction::mma_m16n8k4_f64 && !device.has_fast_f64_tensor_cores()) continue;
+    if (row.promotes && problem.graph->constraints.rounds_each()) continue;
     if (row.takes(types)) found = row.instruction;
   }
   return found;

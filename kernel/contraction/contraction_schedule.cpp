@@ -30,9 +30,9 @@ bool singles(const ProductTypes& t) {
 }
 using enum ContractionInstruction;
 constexpr int any = 1 << 20;
-// No wgmma of f8: its sums keep some 14 bits on Hopper (DeepSeek-V3 §3.5.2), so that they would have to be added to
-// others every 128 of depth; mma.sync of f8 sums in f32.
-constexpr std::array<InstructionInfo, 15> table = {{
+// Sums of f8 by wgmma keep some 14 bits on Hopper (DeepSeek-V3, arXiv 2412.19437 §3.5.2); mma.sync multiplies f8 as f16
+// there, and sums in f32.
+constexpr std::array<InstructionInfo, 16> table = {{
     {cuda_core, "cuda_core", 1, 1, 1, 70, any, 1, any_types},
     {mma_m16n8k16, "mma_m16n8k16", 16, 8, 16, 80, any, 1, halves},
     {mma_m16n8k32, "mma_m16n8k32", 16, 8, 32, 80, any, 1, bytes},
@@ -49,6 +49,7 @@ constexpr std::array<InstructionInfo, 15> table = {{
     {tcgen05_m128k32_f8, "tcgen05_m128k32_f8", 32, 8, 32, 100, 103, warpgroup_warps, small_floats, true},
     {tcgen05_m128k8_tf32, "tcgen05_m128k8_tf32", 32, 8, 8, 100, 103, warpgroup_warps, singles<F32Arithmetic::tf32>,
      true},
+    {wgmma_m64k32_f8, "wgmma_m64k32_f8", 16, 8, 32, 90, 90, warpgroup_warps, small_floats, false, true},
 }};
 
 }  // namespace

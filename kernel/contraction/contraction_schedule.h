@@ -47,6 +47,7 @@ enum class ContractionInstruction : std::uint8_t {
   tcgen05_m128k32,
   tcgen05_m128k32_f8,
   tcgen05_m128k8_tf32,
+  wgmma_m64k32_f8,  ///< sums of each tile are added to others in f32 (`promotes`)
 };
 
 /// What an instruction is chosen by.
@@ -66,6 +67,7 @@ struct InstructionInfo {
   int warps;         ///< that multiply together: 1, or 4 (wgmma), or that share the lanes of tensor memory (tcgen05)
   bool (*takes)(const ProductTypes& types);
   bool in_tensor_memory = false;  ///< whether sums are there (tcgen05)
+  bool promotes = false;          ///< whether its sums keep fewer bits than f32 has
 };
 std::span<const InstructionInfo> instruction_table();
 const InstructionInfo& info(ContractionInstruction instruction);
@@ -78,6 +80,13 @@ inline bool in_tensor_memory(ContractionInstruction instruction) { return info(i
 inline bool is_warpgroup(ContractionInstruction instruction) {
   return reads_tiles(instruction) && !in_tensor_memory(instruction);
 }
+/// Whether its sums have fewer bits than f32, so that those of each tile of `promoted_depth` are added to others in
+/// f32, a second set of them, before the next tile's begin (wgmma of f8). How far off that is:
+/// graph/reference/narrow_sums.h.
+inline bool promotes(ContractionInstruction instruction) { return info(instruction).promotes; }
+/// What DeepSeek-V3 (arXiv 2412.19437 §3.3.2) found to be few enough products, and to cost nothing that another
+/// warpgroup's products do not hide; CUTLASS's default (four instructions), and the line of a swizzled tile.
+inline constexpr int promoted_depth = 128;
 /// Rows of a block that such four warps share: 64 for every 16 of a warp, of tensor memory 128 for every 32.
 inline constexpr int warpgroup_warps = 4;
 

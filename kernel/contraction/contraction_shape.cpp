@@ -17,6 +17,9 @@ using enum ContractionInstruction;
 /// Addresses, bounds and loop variables beside accumulators and fragments. A lane of cuda_core has an address for each
 /// of its runs, and what it loaded before it is widened.
 constexpr int other_registers = 40, other_registers_of_cores = 72;
+/// Where sums are there twice and nothing else is: of 128 × 128 results by two warpgroups a thread has 143 registers
+/// for sm_90a (CUDA 13.0), 128 of them sums.
+constexpr int other_registers_of_promoted = 24;
 
 /// Along the contracted dimension, what a lane of cuda_core multiplies before it loads again: a row of the contracted
 /// dimension is loaded 16 bytes at a time where an operand lies that way.
@@ -149,9 +152,12 @@ ContractionShape shape_of(const ContractionProblem& problem, const ContractionSc
     shape.row_factors = has_one_row_factor(problem, s) ? 1 : cores ? s.thread_rows : s.warp_rows / 8;
     shape.column_factors = has_one_column_factor(problem, s) ? 1 : cores ? s.thread_columns : s.warp_columns / 4;
   }
-  const int scaled = problem.scales ? shape.accumulators + shape.row_factors + shape.column_factors : 0;
+  int scaled = shape.row_factors + shape.column_factors;
+  if (problem.scales || promotes(s.instruction)) scaled += shape.accumulators;  // a second set
   shape.registers = shape.held + scaled + shape.accumulators + shape.fragments +
-                    (s.instruction == cuda_core ? other_registers_of_cores : other_registers);
+                    (s.instruction == cuda_core                   ? other_registers_of_cores
+                     : s.tensor_copies && promotes(s.instruction) ? other_registers_of_promoted
+                                                                  : other_registers);
   return shape;
 }
 

@@ -353,6 +353,7 @@ Result<Verification> verify_kernel(Device& device, const Graph& graph, const Exe
   subject.evaluate.bounds = true;
   subject.evaluate.error_model.serial_additions = execution.serial_additions;
   subject.evaluate.error_model.flush_denormals = true;
+  subject.evaluate.error_model.narrow_part = execution.narrow_part;
   const auto sample_for = [&](std::uint64_t seed) {
     return session->samples_blocks() ? execution.sample(options.work_budget, seed) : BlockSample{};
   };

@@ -76,6 +76,7 @@ struct Verification {
 /// What verification has to know of how a kernel runs, beyond what it computes.
 struct Execution {
   std::int64_t serial_additions = 32;  ///< longest chain of additions that one thread makes: what a sum may be off
+  std::int64_t narrow_part = 0;        ///< graph::ErrorModel
   std::int64_t work = 0;               ///< of all blocks, in scalar operations: what bounds the cost
   bool recurrent = false;              ///< a loop in one launch
   /// Operations that the reference takes for one element of a result alone, where they are many: a product's depth.

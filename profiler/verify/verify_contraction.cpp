@@ -156,6 +156,7 @@ Execution execution_of(const ContractionProblem& problem, const ContractionSched
   const std::int64_t parts = schedule.streamed > 0 ? streamed_parts(shape.streamed).most : schedule.split;
   execution.serial_additions =
       std::max<std::int64_t>({32, shape.depth_tiles * schedule.block_depth + parts + 32, of_row});
+  if (promotes(schedule.instruction)) execution.narrow_part = kernel::promoted_depth;
   execution.work = shape.tiles * tile_work(problem, schedule);
   execution.element_operations = std::max<std::int64_t>(1, problem.contracted);
   execution.sample = [problem, schedule](std::int64_t budget, std::uint64_t seed) {

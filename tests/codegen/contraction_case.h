@@ -48,6 +48,7 @@ inline KernelCase case_of(const kernel::ContractionProblem& problem, const kerne
   made.graph = problem.whole();
   made.kernel = *std::move(kernel);
   made.architecture = device.architecture();
+  if (promotes(schedule.instruction)) made.narrow_part = kernel::promoted_depth;
   return made;
 }
 

@@ -138,6 +138,7 @@ inline void expect_right(const KernelCase& each, const std::vector<Bytes>& input
   graph::EvaluateOptions options;
   options.bounds = true;
   options.error_model.flush_denormals = true;
+  options.error_model.narrow_part = each.narrow_part;
   options.error_model.serial_additions =
       std::max(options.error_model.serial_additions, profiler::serial_additions(each.program));
   const auto reference = graph::evaluate(graph, arguments, options);

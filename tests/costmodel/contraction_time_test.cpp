@@ -300,5 +300,37 @@ TEST(ContractionTime, ScalesOfPartsTakeInstructions) {
   EXPECT_NEAR(many.dram_bytes - none.dram_bytes, static_cast<double>(by_128.scales->bytes), 1);
 }
 
+/// Sums of f8 by wgmma are added to others every tile: one warpgroup's additions are hidden by another one's products,
+/// and by nobody where it is alone. A library's are, too.
+TEST(ContractionTime, PromotedSumsAreHiddenByOtherWarpgroups) {
+  const DeviceSpec h100 = *find_device("h100");
+  const auto problem_by = [](DType dtype, DType sums) {
+    graph::Builder b;
+    const graph::Value x = b.parameter(dtype, {4096, 4096}), w = b.parameter(dtype, {4096, 4096});
+    return *kernel::derive_contraction(*b.finish({b.dot(x, w, {{}, {}, {1}, {1}, sums})}));
+  };
+  const ContractionProblem f8 = problem_by(DType::f8e4m3, DType::f32), s8 = problem_by(DType::s8, DType::s32);
+  const auto tile = [&](const ContractionProblem& problem, int rows, int columns) {
+    ContractionSchedule s;
+    s.instruction = kernel::warpgroup_instruction_for(problem, h100).value();
+    s.block_rows = rows;
+    s.block_columns = s.warp_columns = columns;
+    s.block_depth = 128;
+    s.warp_rows = 16;
+    s.thread_rows = s.thread_columns = 0;
+    s.stages = 5;
+    s.tensor_copies = true;
+    s.resident = h100.sm_count;
+    kernel::fit_accesses(problem, s);
+    EXPECT_TRUE(kernel::check_legality(problem, s, h100));
+    return contraction_time(problem, s, h100);
+  };
+  // s8 has the same rate, and sums that are exact.
+  EXPECT_LT(tile(f8, 128, 128).loop, 1.05 * tile(s8, 128, 128).loop);
+  EXPECT_GT(tile(f8, 64, 128).loop, 1.25 * tile(s8, 64, 128).loop);
+  EXPECT_GT(tile(f8, 128, 128).issue, 1.5 * tile(s8, 128, 128).issue);
+  EXPECT_GT(library_us(f8, h100), 1.05 * library_us(s8, h100)) << "its largest tiles do not fit twice";
+}
+
 }  // namespace
 }  // namespace stitch::costmodel::test

@@ -45,6 +45,7 @@ struct KernelCase {
   kernel::KernelProgram program;
   codegen::GeneratedKernel kernel;
   std::string architecture = "sm_90a";  ///< that it is compiled for
+  std::int64_t narrow_part = 0;         ///< of what the reference grants (graph::ErrorModel)
 };
 
 /// What a schedule must be like.
