@@ -303,7 +303,7 @@ std::string extents(const Problem& p, const Schedule& s, const DeviceSpec&) {
 }
 
 /// In this order: what is divided by is seen to be whole first.
-constexpr std::array<ContractionRule, 24> rules = {{
+constexpr std::array<ContractionRule, 25> rules = {{
     {"powers", "places in shared memory are found by shifts and exclusive-or", powers},
     {"warp-tile", "warps divide a block's tile, instructions a warp's", warp_tile},
     {"thread-tile", "32 lanes of cuda_core share a warp's tile evenly", thread_tile},
