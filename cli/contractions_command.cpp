@@ -3,6 +3,7 @@
 
 #include "base/device_class.h"
 #include "cli/commands.h"
+#include "cli/contractions/compiled_registers.h"
 #include "cli/contractions/measured_products.h"
 #include "cli/contractions/priced_products.h"
 #include "cli/contractions/priced_tiles.h"
@@ -25,6 +26,7 @@ struct ContractionsOptions {
   std::string target;
   std::vector<std::string> without;
   bool json = false, source = false, joined = false;
+  int registers = 0;                 ///< schedules of each that are compiled
   MeasuredProductsOptions measured;  ///< with a device
 };
 
@@ -161,10 +163,17 @@ Result<ExitCode> contractions(const ContractionsOptions& options) {
   STITCH_ASSIGN(const search::ContractionSpaceOptions space, space_of(options));
   STITCH_ASSIGN(std::vector<Product> products, products_in(options));
   std::unique_ptr<codegen::NvrtcCompiler> compiler;
-  if (options.problems.empty() || options.source) {
+  if (options.problems.empty() || options.source || options.registers > 0) {
     STITCH_ASSIGN(compiler, codegen::NvrtcCompiler::create());
   }
   for (Product& product : products) {
+    if (options.registers > 0) {
+      if (!product.is_ours()) continue;
+      const Status printed = print_compiled_registers(product, options.registers, device.spec, space, *compiler);
+      // Of what has no legal schedule there is nothing to say here.
+      if (!printed && printed.error().kind != ErrorKind::constraint) return printed.error().within(product.name);
+      continue;
+    }
     Listed listed{std::move(product), {}, {}};
     if (listed.product.is_ours()) {
       Status made = choose(listed.product, device.spec, space);
@@ -230,6 +239,12 @@ void add_contractions_command(CLI::App& app, ExitCode& code) {
                           "several) --best schedules without it are tried beside those with it");
   CLI::Option* source = command->add_flag("--source", options->source, "print the kernels");
   CLI::Option* json = command->add_flag("--json", options->json, "a line of JSON for each");
+  CLI::Option* registers =
+      command
+          ->add_option("--registers", options->registers,
+                       "compile so many schedules of each, spread over the ranking: registers and spills beside what "
+                       "was thought of them, a line of JSON each")
+          ->check(CLI::Range(1, 10'000));
   CLI::Option* device = add_measuring_options(*command, options->measured);
   CLI::Option* priced = command->add_option(
       "--priced", options->priced,
@@ -240,7 +255,8 @@ void add_contractions_command(CLI::App& app, ExitCode& code) {
                           "predicted for each, in our space or not");
   priced->needs(problems)->excludes(device);
   tiles->needs(problems)->excludes(device)->excludes(priced);
-  for (CLI::Option* other : {without, source, json}) {
+  registers->excludes(source)->excludes(json);
+  for (CLI::Option* other : {without, source, json, registers}) {
     if (other != without) device->excludes(other);  // a line of JSON each in any case
     priced->excludes(other);
     tiles->excludes(other);

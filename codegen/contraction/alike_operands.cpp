@@ -58,6 +58,10 @@ void print_alike(Writer& out, const AlikeOperands& alike, const TileText& tile) 
   out.open("struct {}", alike.name);
   if (one_depth) out.line("static constexpr int depth = {};", alike.depths[0]);
   out.line("static constexpr bool whole_rows = {}, whole_depth = {};", tile.whole_rows, tile.whole_depth);
+  const auto is_even = [](const NamedDigits& each) {
+    return each.digits.size() <= 1 && std::ranges::all_of(each.names, &std::string::empty);
+  };
+  if (is_even(free) && is_even(contracted)) out.line("static constexpr bool even = true;");
   out.line("const {}* data;", storage_type(first.dtype));
   out.line("int rows;");
   if (!one_depth) out.line("int depth;");

@@ -289,6 +289,9 @@ void print_operand(Writer& out, std::string_view name, const kernel::Contraction
   out.open("struct {}", name);
   out.line("static constexpr int rows = {}, depth = {};", rows, depth);
   out.line("static constexpr bool whole_rows = {}, whole_depth = {};", tile.whole_rows, tile.whole_depth);
+  const bool even =
+      operand.windows.empty() && pages == nullptr && operand.free.size() <= 1 && operand.contracted.size() <= 1;
+  if (even) out.line("static constexpr bool even = true;");
   out.line("const {}* data;", type);
   if (pages != nullptr) {
     out.line("const {}* table;", storage_type(pages->table));

@@ -51,23 +51,51 @@ struct OperandTile {
   // Neighbouring places that a warp reads of a line at once: of 4-byte elements 8 of each of 4 lines, of 8-byte ones 4.
   static constexpr int places_together = sizeof(T) == 8 || (!along_depth && sizeof(T) == 4) ? 2 : 1;
 
+  // Of bytes along their rows a warp reads 8 of each of 4 lines, which are 4 lines apart (word_of).
+  static constexpr bool gathered = !along_depth && sizeof(T) == 1;
+  // Of 8-byte elements along the depth tensor cores read two neighbouring places of each of 4 lines, CUDA cores one of
+  // each of 8: the lines behind the fourth exchange within pairs of places.
+  static constexpr bool of_eight_lines = along_depth && sizeof(T) == 8;
+  static constexpr int shift = gathered ? 2 : line_bytes < 128 ? log2_of(128 / line_bytes) : 0;
+  static constexpr int mask = (line_bytes < 128 ? line_bytes / 16 : 8) - 1;
+  // So many lines further on places are exchanged likewise.
+  static constexpr int period = !swizzled                     ? 1
+                                : gathered && line_bytes < 64 ? 16
+                                : line_bytes >= 32            ? (mask + 1) << shift
+                                                              : 1;
+
   // Byte at which an element is.
   __device__ static __forceinline__ int place(int line, int element) {
     const int byte = element * static_cast<int>(sizeof(T));
+    // Lines that are 8 apart would meet in a bank where they are short.
+    if constexpr (swizzled && gathered && line_bytes < 64) line ^= (line >> 3 & 1) << 1;
     if constexpr (!swizzled || line_bytes < 32) {
       return line * line_bytes + byte;
     } else {
-      // Of bytes along their rows a warp reads 8 of each of 4 lines, which are 4 lines apart (word_of).
-      constexpr bool gathered = !along_depth && sizeof(T) == 1;
-      constexpr int shift = gathered ? 2 : line_bytes < 128 ? log2_of(128 / line_bytes) : 0;
-      constexpr int mask = (line_bytes < 128 ? line_bytes / 16 : 8) - 1;
-      return line * line_bytes + (((byte / 16) ^ ((line >> shift) * places_together & mask)) * 16 + byte % 16);
+      const int number = line >> shift;
+      int exchanged = number * places_together & mask;
+      if constexpr (of_eight_lines) exchanged |= number >> (log2_of(mask + 1) - 1) & 1;
+      return line * line_bytes + (((byte / 16) ^ exchanged) * 16 + byte % 16);
     }
   }
   __device__ static __forceinline__ int place_of(int row, int k) { return along_depth ? place(row, k) : place(k, row); }
 };
 
 constexpr int loads_through_registers = 8;
+
+// Whether an operand's elements lie equally far apart along rows, and along depth.
+template <class Operand>
+constexpr bool lies_evenly() {
+  if constexpr (requires { Operand::even; }) return Operand::even;
+  return false;
+}
+// Whether what is `step` lines further on in a tile lies so many lines behind in shared memory, its places exchanged
+// likewise.
+template <class Tile, int step>
+constexpr bool repeats_after() {
+  if constexpr (requires { Tile::period; }) return step % Tile::period == 0;
+  return false;
+}
 
 // Asks for a tile. `operand` knows where an element lies (at(row, k)) and whether there is one under a convolution's
 // window (covers(row, k)); what is outside of its rows and depth is zero, where tiles are not whole.
@@ -78,6 +106,26 @@ __device__ __forceinline__ void copy_tile(unsigned char* to, const Operand& oper
   constexpr int runs = Tile::line_elements / run, total = Tile::lines * runs;
   // What goes through registers is loaded a few at a time: all of a tile would not fit them.
   constexpr int together = Tile::copy_bytes < 4 ? loads_through_registers : total;
+  if constexpr (Tile::copy_bytes >= 4 && threads % runs == 0 && lies_evenly<Operand>() &&
+                repeats_after<Tile, threads / runs>()) {
+    // Runs of a thread are equally far apart on both sides, so that it has one address of either.
+    constexpr int step = threads / runs;
+    const int line = static_cast<int>(threadIdx.x) / runs, element = static_cast<int>(threadIdx.x) % runs * run;
+    const int row = first_row + (Tile::along_depth ? line : element);
+    const int k = first_k + (Tile::along_depth ? element : line);
+    const T* const from = operand.data + operand.at(row, k);
+    unsigned char* const place = to + Tile::place(line, element);
+#pragma unroll
+    for (int behind = 0; behind < Tile::lines; behind += step) {
+      if (Tile::lines % step != 0 && line + behind >= Tile::lines) break;
+      const int rows_behind = Tile::along_depth ? behind : 0, depth_behind = Tile::along_depth ? 0 : behind;
+      const bool inside = (Operand::whole_rows || row + rows_behind < operand.rows) &&
+                          (Operand::whole_depth || k + depth_behind < operand.depth);
+      const T* const next = from + operand.at(rows_behind, depth_behind);
+      copy_or_zero<Tile::copy_bytes>(place + behind * Tile::line_bytes, inside ? next : operand.data, inside);
+    }
+    return;
+  }
 #pragma unroll together
   for (int first = 0; first < total; first += threads) {
     const int i = first + static_cast<int>(threadIdx.x);
@@ -218,6 +266,19 @@ __device__ __forceinline__ void load_matrices(u32 (&words)[4], const unsigned ch
   }
 }
 
+// Rows, or columns, of a fragment below another one: where they are lines in which places are exchanged likewise, a
+// lane's address is that of the other one's and a constant.
+template <class Tile>
+struct RowsBelow {
+  static constexpr int apart = 16;
+
+  __device__ __forceinline__ constexpr explicit RowsBelow(int below)
+      : rows(are_lines ? 0 : below), bytes(are_lines ? below * Tile::line_bytes : 0) {}
+
+  static constexpr bool are_lines = Tile::along_depth && repeats_after<Tile, apart>();
+  int rows, bytes;
+};
+
 // The elements of one register: `row`, and as many of depth from k on as fit a word.
 template <class Tile>
 __device__ __forceinline__ u32 word_of(const unsigned char* tile, int row, int k) {
@@ -340,12 +401,18 @@ struct TensorCores : FragmentSums<Sum, rows, columns, 16> {
 
   __device__ static __forceinline__ void load_left(LeftPart& part, const unsigned char* tile, int warp_row, int at) {
 #pragma unroll
-    for (int i = 0; i < across; ++i) left_words<Left>(part.words[i], tile, warp_row + i * 16, at * step);
+    for (int i = 0; i < across; ++i) {
+      const RowsBelow<Left> below(i * 16);
+      left_words<Left>(part.words[i], tile + below.bytes, warp_row + below.rows, at * step);
+    }
   }
   __device__ static __forceinline__ void load_right(RightPart& part, const unsigned char* tile, int warp_column,
                                                     int at) {
 #pragma unroll
-    for (int i = 0; i < pairs; ++i) right_words<Right>(part.words[i], tile, warp_column + i * 16, at * step);
+    for (int i = 0; i < pairs; ++i) {
+      const RowsBelow<Right> below(i * 16);
+      right_words<Right>(part.words[i], tile + below.bytes, warp_column + below.rows, at * step);
+    }
   }
   __device__ __forceinline__ void multiply(const LeftPart& left, const RightPart& right) {
     add_products(left.words, right.words);

@@ -15,11 +15,43 @@ namespace {
 using enum ContractionInstruction;
 
 /// Addresses, bounds and loop variables beside accumulators and fragments. A lane of cuda_core has an address for each
-/// of its runs, and what it loaded before it is widened.
-constexpr int other_registers = 40, other_registers_of_cores = 72;
+/// of its runs, and what it loaded before it is widened. Where fragments are loaded ahead, addresses of each step of a
+/// tile stay.
+constexpr int other_registers = 40, other_registers_of_cores = 72, step_registers = 2;
+/// Of each copy of a turn whose place follows from none of the others': its address on both sides; and what it is
+/// made of under a window. What lies evenly has one address (device/contraction.cuh, copy_tile). By registers and
+/// spills of ptxas 13.0 (stitch contractions --registers).
+constexpr int copy_registers = 4, window_registers = 6;
 /// Where sums are there twice and nothing else is: of 128 × 128 results by two warpgroups a thread has 143 registers
 /// for sm_90a (CUDA 13.0), 128 of them sums.
 constexpr int other_registers_of_promoted = 24;
+
+/// Whether all of them lie evenly, and equally far apart.
+bool lie_evenly(const std::vector<const ContractionOperand*>& operands) {
+  const auto step = [](const ContractionDigits& digits) { return digits.empty() ? 0 : digits[0].stride; };
+  return std::ranges::all_of(operands, [&](const ContractionOperand* each) {
+    return each->windows.empty() && each->free.size() <= 1 && each->contracted.size() <= 1 &&
+           step(each->free) == step(operands[0]->free) && step(each->contracted) == step(operands[0]->contracted);
+  });
+}
+
+int copying_registers(const ContractionProblem& problem, const ContractionSchedule& s, const ContractionShape& shape) {
+  if (s.tensor_copies) return 0;
+  int registers = 0;
+  for (const bool left : {true, false}) {
+    // What threads make or realign is in registers of its own (`held`).
+    const bool computes = computed_side(problem, left) != nullptr || (left ? s.left_realigned : s.right_realigned);
+    const int copy = left ? s.left_copy : s.right_copy;
+    // Fewer bytes go through registers some at a time.
+    if (computes || copy < 4) continue;
+    const ContractionOperand& operand = left ? problem.left : problem.right;
+    const bool of_gates = !left && problem.other_right.has_value();
+    if (!of_gates && lie_evenly(left ? left_operands(problem) : right_operands(problem))) continue;
+    const std::int64_t copies = divided_up((left ? shape.left_bytes : shape.right_bytes) / copy, shape.threads);
+    registers += static_cast<int>(copies) * (operand.windows.empty() ? copy_registers : window_registers);
+  }
+  return registers;
+}
 
 /// Along the contracted dimension, what a lane of cuda_core multiplies before it loads again: a row of the contracted
 /// dimension is loaded 16 bytes at a time where an operand lies that way.
@@ -157,7 +189,9 @@ ContractionShape shape_of(const ContractionProblem& problem, const ContractionSc
   shape.registers = shape.held + scaled + shape.accumulators + shape.fragments +
                     (s.instruction == cuda_core                   ? other_registers_of_cores
                      : s.tensor_copies && promotes(s.instruction) ? other_registers_of_promoted
-                                                                  : other_registers);
+                                                                  : other_registers) +
+                    copying_registers(problem, s, shape);
+  if (s.instruction != cuda_core && s.fragment_stages > 1) shape.registers += step_registers * shape.depth_steps;
   return shape;
 }
 

@@ -230,7 +230,22 @@ constexpr std::array ablations = {std::pair{PipelineAblation::none, std::string_
                                   std::pair{PipelineAblation::one_level, std::string_view("one-level")},
                                   std::pair{PipelineAblation::no_pipelining, std::string_view("no-pipelining")}};
 
-bool faster(const RankedContraction& a, const RankedContraction& b) { return a.predicted_us < b.predicted_us; }
+/// The pipeline model does not know of what delays single loads, which a tile more on its way hides: predictions that
+/// are so near are taken for equal, and of equal ones such that have three stages, or one for every turn.
+constexpr int enough_stages = 3;
+constexpr double few_stages = 1.02;
+
+/// By how much more than its prediction a schedule is thought to take.
+double doubt_of(const ContractionProblem& problem, const ContractionSchedule& s) {
+  if (s.stages >= enough_stages) return 1;
+  const std::int64_t turns = kernel::divided_up(kernel::depth_tiles(problem, s.block_depth), s.split);
+  return s.stages >= turns ? 1 : few_stages;
+}
+
+void sort_by_prediction(std::vector<RankedContraction>& best, const ContractionProblem& problem) {
+  std::ranges::stable_sort(
+      best, {}, [&](const RankedContraction& each) { return each.predicted_us * doubt_of(problem, each.schedule); });
+}
 
 /// The best one without tensor copies comes among those that are built first: compilers before CUDA 12.3 have no
 /// others.
@@ -271,7 +286,7 @@ Result<RankedContractions> best_contractions(const ContractionProblem& problem, 
     STITCH_ASSIGN(const ContractionSchedule schedule, kernel::default_schedule(problem, device));
     best.push_back({schedule, predict(schedule)});
   }
-  std::ranges::stable_sort(best, faster);
+  sort_by_prediction(best, problem);
   keep_without_tensor_copies(best);
   if (best.size() > options.count) best.resize(options.count);
   for (RankedContraction& each : best) {
@@ -283,7 +298,7 @@ Result<RankedContractions> best_contractions(const ContractionProblem& problem, 
       if (us < each.predicted_us) each = {other, us};
     }
   }
-  std::ranges::stable_sort(best, faster);
+  sort_by_prediction(best, problem);
   keep_without_tensor_copies(best);
   return ranked;
 }

@@ -50,7 +50,7 @@ struct RankedContraction {
   double predicted_us = 0;
 };
 struct RankedContractions {
-  std::vector<RankedContraction> best;  ///< by prediction; equal ones in the order of the space
+  std::vector<RankedContraction> best;  ///< by prediction, within 2 % by stages (3 or more first)
   std::int64_t enumerated = 0;          ///< legal schedules that were priced
 };
 

@@ -105,6 +105,22 @@ TEST(ContractionSpace, TheBestAreThoseOfLeastTime) {
   }
 }
 
+TEST(ContractionSpace, OfEqualOnesThoseWithThreeStagesAreFirst) {
+  const auto first = [](std::int64_t depth, const auto& predict) {
+    const auto problem = *kernel::derive_contraction(matmul(DType::f16, 256, 256, depth));
+    return best_contractions(problem, *find_device("l4"), predict, {.count = 1})->best[0].schedule;
+  };
+  EXPECT_GE(first(1024, [](const ContractionSchedule&) { return 1.0; }).stages, 3);
+  EXPECT_GE(
+      first(1024, [](const ContractionSchedule& s) { return s.split > 1    ? 2.0
+                                                            : s.stages < 3 ? 1.0
+                                                                           : 1.01; }).stages,
+      3);
+  EXPECT_EQ(first(1024, [](const ContractionSchedule& s) { return s.stages == 2 ? 1.0 : 1.1; }).stages, 2);
+  // One turn has no use for more.
+  EXPECT_EQ(first(16, [](const ContractionSchedule&) { return 1.0; }).stages, 1);
+}
+
 TEST(ContractionSpace, TilesComeByTheCopyEngineWhereItKnowsTheOperands) {
   const auto count = [](const kernel::ContractionProblem& problem, const ContractionSpaceOptions& options = {}) {
     return std::ranges::count_if(all_of(problem, options), &ContractionSchedule::tensor_copies);

@@ -1,6 +1,7 @@
 #include "tuning/plans/contraction_plan.h"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 
 #include "costmodel/uncertainty.h"
@@ -54,14 +55,22 @@ class ContractionMaker {
     return verifies_ && context_.timer != nullptr ? std::max(1, context_.options.measured_candidates) : 1;
   }
 
+  [[nodiscard]] bool spills(const ProductTrial& trial) const {
+    return trial.spills(trials_->ranked(trial.place).idle_spills);
+  }
+  /// The best ones, and as many more as it takes until one of them does not spill.
   [[nodiscard]] std::vector<ProductTrial> build_ahead() {
     const Stopwatch building;
-    std::vector<int> places(std::min(verifies_ ? std::max(built_ahead, measured()) : 1, count()));
-    std::iota(places.begin(), places.end(), 0);
-    std::vector<ProductTrial> ahead = trials_->build_all(places);
+    const int each = verifies_ ? std::max(built_ahead, measured()) : 1;
+    std::vector<ProductTrial> ahead;
+    const auto all_spill = [&] { return std::ranges::all_of(ahead, [&](const auto& trial) { return spills(trial); }); };
+    while (std::ssize(ahead) < count() && !stopped() && all_spill()) {
+      std::vector<int> places(std::min(each, count() - static_cast<int>(ahead.size())));
+      std::iota(places.begin(), places.end(), static_cast<int>(ahead.size()));
+      std::ranges::move(trials_->build_all(places), std::back_inserter(ahead));
+    }
     tuned_.seconds.codegen += building.seconds();
-    std::ranges::stable_sort(
-        ahead, {}, [&](const ProductTrial& trial) { return trial.spills(trials_->ranked(trial.place).idle_spills); });
+    std::ranges::stable_sort(ahead, {}, [&](const ProductTrial& trial) { return spills(trial); });
     return ahead;
   }
 
