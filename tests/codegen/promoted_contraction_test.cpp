@@ -162,7 +162,7 @@ TEST(PromotionEmulated, RandomProblemsAreRight) {
                 splits[] = {1, 1, 2, 3}, streams[] = {0, 0, 2, 5};
   constexpr DType types[] = {e4m3, e4m3, e5m2};
   int legal = 0;
-  for (int i = 0; i < count; ++i) {
+  for (int i = 0; legal < count && i < 12 * count; ++i) {  // most tiles that are drawn are not legal
     const std::int64_t unit = among(halves) == 1 ? 16 : 1;
     const auto extent = [&](int most) { return unit * static_cast<std::int64_t>(1 + random.below(most / unit)); };
     const Shape shape = {1 + static_cast<std::int64_t>(random.below(2)), extent(160), extent(150), 128 + extent(700)};
@@ -198,7 +198,7 @@ TEST(PromotionEmulated, RandomProblemsAreRight) {
     expect_right(made, wide_inputs_of(*made.graph, random.below(2) == 0));
     if (testing::Test::HasFailure()) return;
   }
-  EXPECT_GE(3 * legal, count);
+  EXPECT_EQ(legal, count);
 }
 
 /// 8,192 products of one sign on sums of 14 bits are far off, those of 64 parts are not. Nor would f32's bounds do.
