@@ -84,8 +84,7 @@ double difference_uncertainty_us(ProductKind kind, double us) {
   double share = multiply_adds_share;
   if (kind == ProductKind::convolution) share = convolution_share;
   if (kind == ProductKind::tensor_cores) {
-    share = std::clamp(tensor_share_at_1us * std::pow(std::max(us, 1e-3), tensor_share_power), least_tensor_share,
-                       most_tensor_share);
+    share = std::clamp(tensor_share_at_1us * std::pow(us, tensor_share_power), least_tensor_share, most_tensor_share);
   }
   return std::hypot(share * us, floor_us);
 }
