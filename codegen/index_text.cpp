@@ -34,4 +34,12 @@ std::string index_text(const IndexPool& pool, Index index, const std::function<s
   return pool.kind(index) == IndexPool::Kind::sum ? "(" + text + ")" : text;
 }
 
+std::string sum_of(std::initializer_list<std::string> terms) {
+  std::string text;
+  for (const std::string& term : terms) {
+    if (!term.empty()) text += (text.empty() ? "" : " + ") + term;
+  }
+  return text.empty() ? "0" : text;
+}
+
 }  // namespace stitch::codegen

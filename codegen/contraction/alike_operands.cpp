@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "codegen/index_text.h"
 #include "codegen/spelling.h"
 
 namespace stitch::codegen {

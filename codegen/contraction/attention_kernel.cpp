@@ -6,6 +6,7 @@
 #include "codegen/contraction/contraction_epilogue.h"
 #include "codegen/contraction/contraction_text.h"
 #include "codegen/contraction/walk_text.h"
+#include "codegen/index_text.h"
 #include "codegen/kernel_text.h"
 #include "codegen/spelling.h"
 #include "codegen/writer.h"

@@ -193,14 +193,6 @@ std::string offset_of(const ContractionDigits& digits, std::string_view variable
   return text;
 }
 
-std::string sum_of(std::initializer_list<std::string> terms) {
-  std::string text;
-  for (const std::string& term : terms) {
-    if (!term.empty()) text += (text.empty() ? "" : " + ") + term;
-  }
-  return text.empty() ? "0" : text;
-}
-
 std::string of_member(std::span<const std::string> texts, std::string_view chosen) {
   if (std::ranges::all_of(texts, [&](const std::string& text) { return text == texts[0]; })) return texts[0];
   std::string choice;

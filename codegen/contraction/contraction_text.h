@@ -1,7 +1,6 @@
 #pragma once
 
 #include <functional>
-#include <initializer_list>
 #include <optional>
 #include <set>
 #include <span>
@@ -24,8 +23,6 @@ namespace stitch::codegen {
 /// those are spelled that have a name there.
 std::string offset_of(const kernel::ContractionDigits& digits, std::string_view variable,
                       std::span<const std::string> strides = {});
-/// A sum of those terms that are not empty; "0" of none.
-std::string sum_of(std::initializer_list<std::string> terms);
 
 /// The one of these texts that is of the tile's `chosen`: "member == 0 ? in1 : in2", or what all of them say.
 std::string of_member(std::span<const std::string> texts, std::string_view chosen = "member");

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "codegen/contraction/alike_operands.h"
+#include "codegen/index_text.h"
 #include "codegen/spelling.h"
 
 namespace stitch::codegen {

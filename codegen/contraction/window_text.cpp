@@ -1,6 +1,8 @@
 #include "codegen/contraction/window_text.h"
 
-#include "codegen/contraction/contraction_text.h"
+#include <fmt/format.h>
+
+#include "codegen/index_text.h"
 
 namespace stitch::codegen {
 

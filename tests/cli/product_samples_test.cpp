@@ -29,8 +29,9 @@ const ProductSamples& measured() {
 
 TEST(ProductSamples, AreThoseOfTheLines) {
   const ProductSamples& samples = measured();
-  ASSERT_EQ(samples.set.samples.size(), 110U);
-  ASSERT_EQ(samples.about.size(), 110U);
+  // Of 110 that were measured two spill so much that they are no schedules any more.
+  ASSERT_EQ(samples.set.samples.size(), 108U);
+  ASSERT_EQ(samples.about.size(), 108U);
   EXPECT_EQ(samples.set.device, "h100");
   std::set<Hash128> kernels;
   const auto names = costmodel::feature_names();
