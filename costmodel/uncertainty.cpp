@@ -33,7 +33,7 @@ constexpr std::array rows = {
 
 // Root mean squares of ln(ours ÷ library), predicted against measured (bench/results/product_choices.md).
 constexpr double convolution_share = 0.30;    // 22 convolutions
-constexpr double multiply_adds_share = 0.20;  // three products were measured, 0.12: guess
+constexpr double multiply_adds_share = 0.12;  // three products: few
 // Of 82 products by tensor cores 0.24 up to 10 us, 0.13 to 30, 0.07 to 100, 0.04 beyond.
 constexpr double tensor_share_at_1us = 0.49, tensor_share_power = -0.48, most_tensor_share = 0.30;
 constexpr double least_tensor_share = 0.04;

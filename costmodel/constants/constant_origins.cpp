@@ -155,7 +155,7 @@ constexpr auto origin_rows() {
       Row{"uncertainty.cpp", "recurrent", guess, ""},
       Row{"uncertainty.cpp", "contraction", fitted, own},
       Row{"uncertainty.cpp", "convolution_share", fitted, own},
-      Row{"uncertainty.cpp", "multiply_adds_share", guess, "an H100 has run three by both"},
+      Row{"uncertainty.cpp", "multiply_adds_share", fitted, own},
       Row{"uncertainty.cpp", "tensor_share_at_1us", fitted, own},
       Row{"uncertainty.cpp", "tensor_share_power", fitted, own},
       Row{"uncertainty.cpp", "most_tensor_share", fitted, own},
