@@ -18,7 +18,8 @@ constexpr int cuda_version = 0;
 static_assert(cuda_version >= 1203, "tensormap.replace needs a compiler of CUDA 12.3 or later");
 
 // What the engine must know of an operand: `Map` has rank, box, sizes (elements), strides (bytes; that of dimension d
-// at d), steps (elements of the box), type, swizzle. It is made by the kernel itself, whose arguments are mere addresses.
+// at d), steps (elements of the box), type, swizzle. It is made by the kernel itself, whose arguments are mere
+// addresses.
 template <class Map, int d>
 __device__ __forceinline__ void describe_dimension(u32 map) {
   constexpr u32 box = Map::box[d], size = Map::sizes[d], step = Map::steps[d];
@@ -208,8 +209,8 @@ struct TensorStages {
   }
 };
 
-// Of tiles of which copies bring the first `brought` bytes alone, the others are zero from the begin on: what is made of
-// them goes nowhere, but nobody multiplies what nobody wrote. All threads, before they meet.
+// Of tiles of which copies bring the first `brought` bytes alone, the others are zero from the begin on: what is made
+// of them goes nowhere, but nobody multiplies what nobody wrote. All threads, before they meet.
 template <int stages, int tile_bytes, int brought, int threads>
 __device__ __forceinline__ void clear_idle_lines(unsigned char* tiles) {
   constexpr int pieces = (tile_bytes - brought) / 16;
