@@ -37,7 +37,7 @@ enum class ProductKind : std::uint8_t { tensor_cores, multiply_adds, convolution
 
 /// How far the difference between what two kernels of one product are predicted to take (ours, and the library's) may
 /// be off, in µs, where the slower takes `us`: two of three are nearer. Errors of both go the same way, the more the
-/// longer both take, so that this is less than uncertainty_us of either beyond some 20 µs. Fitted to products that an
+/// longer both take, so that this is less than uncertainty_us of either beyond some 10 µs. Fitted to products that an
 /// H100 has run by both (bench/results/product_choices.md).
 double difference_uncertainty_us(ProductKind kind, double us);
 double difference_uncertainty_us(const kernel::ContractionProblem& problem, const kernel::ContractionSchedule& schedule,

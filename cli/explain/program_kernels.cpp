@@ -40,14 +40,13 @@ Result<ProgramKernel> kernel_of(Product product, const graph::Graph& graph, cons
   return kernel;
 }
 
-/// Each kernel of the fragment's plan; equal ones are counted by whoever asks.
-Result<Kernels> kernels_of_plan(const graph::Graph& fragment, const tuning::Tuner& tuner, const std::stop_token& stop) {
-  STITCH_ASSIGN(const search::FusionPlan plan, tuner.explore(fragment, stop));
+/// Each kernel of a fragment's plan.
+Kernels kernels_of_plan(const search::FusionPlan& plan, const search::Scorer& scorer) {
   Kernels kernels;
   for (const search::PlannedKernel& planned : plan.kernels) {
     const graph::Graph& graph = planned.kernel->graph;
     const kernel::KernelProgram& program = planned.kernel->candidates.front().program;
-    const search::Score score = tuner.scorer().explain(graph, program);
+    const search::Score score = scorer.explain(graph, program);
     ProgramKernel& kernel = kernels.emplace_back();
     kernel.kind = "kernel";
     kernel.name = tuning::describe_kernel(graph, program);
@@ -63,7 +62,11 @@ Result<Kernels> kernels_of_plan(const graph::Graph& fragment, const tuning::Tune
 
 Result<ProgramKernels> kernels_of(const api::Program& program, const tuning::Tuner& tuner,
                                   const std::stop_token& stop) {
-  STITCH_ASSIGN(const auto steps, tuning::price_steps(program, tuner, stop));
+  std::map<int, Kernels> planned;
+  const auto keep = [&](int fragment, const search::FusionPlan& plan) {
+    planned.emplace(fragment, kernels_of_plan(plan, tuner.scorer()));
+  };
+  STITCH_ASSIGN(const auto steps, tuning::price_steps(program, tuner, stop, keep));
   const tuning::ProgramPrice price = tuning::sum_of(steps);
   ProgramKernels result{{}, price.copies, price.foreign_steps, price.us, price.saved_us};
   const DeviceSpec& device = tuner.scorer().device();
@@ -85,9 +88,7 @@ Result<ProgramKernels> kernels_of(const api::Program& program, const tuning::Tun
       add(*std::move(kernel), times);
       continue;
     }
-    auto kernels = kernels_of_plan(graph, tuner, stop);
-    if (!kernels) return kernels.error().within(names[number]);
-    for (ProgramKernel& kernel : *kernels) add(std::move(kernel), times);
+    for (ProgramKernel& kernel : planned.at(number)) add(std::move(kernel), times);
   }
   for (const auto& [number, times] : price.call_runs) {
     const api::ProgramCall& call = program.calls[number];

@@ -29,10 +29,11 @@ double bytes_of(const graph::Graph& graph) { return static_cast<double>(kernel::
 
 class Pricing {
  public:
-  Pricing(const api::Program& program, const Tuner& tuner, const std::stop_token& stop)
+  Pricing(const api::Program& program, const Tuner& tuner, const std::stop_token& stop, const FragmentPlanned& planned)
       : program_(program),
         tuner_(tuner),
         stop_(stop),
+        planned_(planned),
         fragments_(program.fragments.size()),
         calls_(program.calls.size()) {}
 
@@ -98,6 +99,7 @@ class Pricing {
       // They are in the plan's time.
       if (plan.dependent_saving_us > 0) price.dependent_launches = static_cast<double>(plan.dependent_launches());
       price.saved_us = price.dependent_launches * plan.dependent_saving_us + plan.unwaited_saving_us;
+      if (planned_) planned_(number, plan);
     }
     price.fragment_runs[number] = 1;
     fragments_[number] = price;
@@ -141,14 +143,15 @@ class Pricing {
   const api::Program& program_;
   const Tuner& tuner_;
   const std::stop_token& stop_;
+  const FragmentPlanned& planned_;
   std::vector<std::optional<ProgramPrice>> fragments_, calls_;  // each distinct one once
 };
 
 }  // namespace
 
 Result<std::vector<ProgramPrice>> price_steps(const api::Program& program, const Tuner& tuner,
-                                              const std::stop_token& stop) {
-  return Pricing(program, tuner, stop).of_steps(0);
+                                              const std::stop_token& stop, const FragmentPlanned& planned) {
+  return Pricing(program, tuner, stop, planned).of_steps(0);
 }
 
 ProgramPrice sum_of(const std::vector<ProgramPrice>& steps) {

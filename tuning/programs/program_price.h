@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <stop_token>
 #include <vector>
@@ -29,10 +30,13 @@ struct ProgramPrice {
   double copies = 0;  ///< of values, each a launch
 };
 
+/// Told the plan of each fragment that is no product, by its number, once.
+using FragmentPlanned = std::function<void(int, const search::FusionPlan&)>;
+
 /// Of each step of the program's first region: together they are its price. Errors: constraint (a fragment that no plan
 /// is found for, by name); cancelled.
 Result<std::vector<ProgramPrice>> price_steps(const api::Program& program, const Tuner& tuner,
-                                              const std::stop_token& stop = {});
+                                              const std::stop_token& stop = {}, const FragmentPlanned& planned = {});
 ProgramPrice sum_of(const std::vector<ProgramPrice>& steps);
 
 }  // namespace stitch::tuning
