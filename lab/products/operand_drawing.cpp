@@ -54,7 +54,7 @@ Value with_bias(ProductDraft& draft, Value sum, bool has_bias) {
   if (!has_bias) return sum;
   graph::Builder& b = draft.b;
   const Dims dims = b.dims(sum);
-  return b.binary(Op::add, sum, b.broadcast(b.parameter(b.dtype(sum), {dims.back()}), dims, {dims.size() - 1}));
+  return b.binary(Op::add, sum, b.broadcast(b.parameter(b.dtype(sum), {dims[2]}), dims, {2}));
 }
 
 }  // namespace
