@@ -164,7 +164,7 @@ struct TileRun {
 };
 
 // n elements that follow one another, in accesses of at most `most`.
-template <int most, Cached cached = Cached::streamed, int n, class T>
+template <int most, Cached cached, int n, class T>
 __device__ __forceinline__ void load_held(T (&to)[n], const T* from) {
   constexpr int each = n < most ? n : most;
 #pragma unroll
@@ -743,7 +743,7 @@ struct StreamedTurns {
 
 // What an epilogue reads beside n results of a row that follow one another, in accesses of at most `most` elements: n
 // and `most` are powers of two, and the place is a multiple of the smaller.
-template <int most, Cached cached, int n, class T>
+template <int most, Cached cached = Cached::streamed, int n, class T>
 __device__ __forceinline__ void load_run(T (&to)[n], const T* from) {
   constexpr int each = n < most ? n : most;
 #pragma unroll
