@@ -267,11 +267,12 @@ void prefer_fewer_bytes(std::vector<RankedContraction>& best, const ContractionP
                         const DeviceSpec& device) {
   const RankedContraction& first = best.front();
   if (asked_bytes(problem, first.schedule) / device.l2_bandwidth * 1e6 < pressing * first.predicted_us) return;
-  const double most = first.predicted_us * doubt_of(problem, first.schedule) * (1 + equal_within);
+  const double doubt = doubt_of(problem, first.schedule), most = first.predicted_us * doubt * (1 + equal_within);
   const auto last = std::ranges::find_if(
       best, [&](const RankedContraction& each) { return each.predicted_us * doubt_of(problem, each.schedule) > most; });
   const auto least = std::ranges::min_element(best.begin(), last, {}, [&](const RankedContraction& each) {
-    return each.predicted_us * asked_bytes(problem, each.schedule);
+    const bool doubtful = doubt_of(problem, each.schedule) > doubt;
+    return std::pair(doubtful, each.predicted_us * asked_bytes(problem, each.schedule));
   });
   std::rotate(best.begin(), least, least + 1);
 }
