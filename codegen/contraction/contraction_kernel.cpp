@@ -136,7 +136,8 @@ class ContractionPrinter {
     for_each_function([&](const ContractionEpilogue& epilogue) {
       read.insert(epilogue.parameters.begin(), epilogue.parameters.end());
     });
-    arguments_.add_tensors(*problem_.graph, read);
+    if (epilogues_.size() == 1) kernel_.in_place = epilogues_.front().in_place;
+    arguments_.add_tensors(*problem_.graph, read, kernel_.in_place);
     if (schedule_.tensor_copies) {
       kernel_.scratch = {{tensor_maps_bytes(problem_, schedule_), true}};
       arguments_.add({kernel::Buffer::Kind::scratch, 0},

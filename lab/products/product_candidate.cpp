@@ -154,7 +154,11 @@ Result<codegen::GeneratedKernel> generate(const kernel::ProductChain& chain, con
 template <class Problem, class Schedule>
 Result<ProductCandidate> made(const Problem& problem, const Schedule& schedule, const std::string& name) {
   ProductCandidate candidate;
-  candidate.graph = problem.graph;
+  if constexpr (std::is_same_v<Problem, ContractionProblem>) {
+    candidate.graph = problem.whole();
+  } else {
+    candidate.graph = problem.graph;
+  }
   codegen::GenerateOptions options;
   options.name = name;
   STITCH_ASSIGN(candidate.kernel, generate(problem, schedule, options));
