@@ -49,11 +49,11 @@ class Draw {
     std::uint64_t seen = 0;
     T drawn;
   };
-  using Name = std::tuple<kernel::ContractionInstruction, bool, bool>;
+  using Name = std::tuple<kernel::ContractionInstruction, bool, bool, bool>;
   static Name way_of(const T& each) {
     if constexpr (requires { each.tensor_copies; })
-      return {each.instruction, each.tensor_copies, each.left_realigned || each.right_realigned};
-    return {each.instruction, false, false};
+      return {each.instruction, each.tensor_copies, each.paired, each.left_realigned || each.right_realigned};
+    return {each.instruction, false, false, false};
   }
 
   Random random_;
