@@ -199,23 +199,31 @@ class Space {
     }
   }
 
-  /// With as many stages as fit, and as many blocks as there is room for, or tiles.
+  /// Blocks below one another share what both multiply, or multiply together.
   void of_tensor_tile(ContractionSchedule s) {
     const int clusters = problem_.row_reductions.empty() ? most_cluster : 1;
     for (s.cluster = 1; s.cluster <= clusters; s.cluster *= 2) {
-      for (s.blocks_per_sm = 1; s.blocks_per_sm <= most_blocks_of_sm; ++s.blocks_per_sm) {
-        s.resident = 0;
-        kernel::fit_accesses(problem_, s);
-        const int together = s.cluster * s.row_blocks;
-        const std::int64_t room = kernel::blocks_in_clusters(together, s.blocks_per_sm, device_);
-        const std::int64_t most = std::min(room, kernel::shape_of(problem_, s).blocks);
-        s.resident = static_cast<int>(most / together * together);
-        s.stages = most_tensor_stages;
-        while (s.stages > 3 && !kernel::check_legality(problem_, s, device_)) --s.stages;
-        if (!kernel::check_legality(problem_, s, device_)) break;
-        visit_(s);
-        if (kernel::shape_of(problem_, s).blocks <= room) break;  // there is a block for every tile
-      }
+      s.paired = false;
+      of_cluster(s);
+      s.paired = true;
+      if (in_tensor_memory(s.instruction) && s.cluster == 2) of_cluster(s);
+    }
+  }
+
+  /// With as many stages as fit, and as many blocks as there is room for, or tiles.
+  void of_cluster(ContractionSchedule s) {
+    for (s.blocks_per_sm = 1; s.blocks_per_sm <= most_blocks_of_sm; ++s.blocks_per_sm) {
+      s.resident = 0;
+      kernel::fit_accesses(problem_, s);
+      const int together = s.cluster * s.row_blocks;
+      const std::int64_t room = kernel::blocks_in_clusters(together, s.blocks_per_sm, device_);
+      const std::int64_t most = std::min(room, kernel::shape_of(problem_, s).blocks);
+      s.resident = static_cast<int>(most / together * together);
+      s.stages = most_tensor_stages;
+      while (s.stages > 3 && !kernel::check_legality(problem_, s, device_)) --s.stages;
+      if (!kernel::check_legality(problem_, s, device_)) break;
+      visit_(s);
+      if (kernel::shape_of(problem_, s).blocks <= room) break;  // there is a block for every tile
     }
   }
 
