@@ -206,8 +206,13 @@ class Space {
       s.paired = false;
       of_cluster(s);
       s.paired = true;
-      if (in_tensor_memory(s.instruction) && s.cluster == 2) of_cluster(s);
+      if (in_tensor_memory(s.instruction) && s.cluster == 2) of_pairs(s);
     }
+  }
+
+  /// One a cluster, or two, which share their columns.
+  void of_pairs(ContractionSchedule s) {
+    for (; s.cluster <= 2 * most_cluster; s.cluster *= 2) of_cluster(s);
   }
 
   /// With as many stages as fit, and as many blocks as there is room for, or tiles.
