@@ -8,8 +8,8 @@ namespace stitch::kernel {
 namespace {
 
 constexpr std::int64_t lanes = 32;
-/// Of a chunk: 8 bytes each in shared memory.
-constexpr std::int64_t most_of_thread = 16;
+/// Of a chunk: 8 bytes each in shared memory, of which two blocks of 1,024 threads are to find room on an SM.
+constexpr std::int64_t most_of_thread = 8;
 /// Of elements in registers, and of updates.
 constexpr std::int64_t most_elements_in_flight = 16, most_in_flight = 4;
 

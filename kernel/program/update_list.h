@@ -10,7 +10,7 @@ namespace stitch::kernel {
 /// indices are read in chunks, of which each warp reads its own part; what they find is listed in order. Of 7,168
 /// updates and 256 threads
 ///
-///     8 parts of 512: two chunks; 32,768 bytes of numbers and places, 96 of counts and of the warps' places
+///     8 parts of 256: four chunks; 16,384 bytes of numbers and places, 96 of counts and of the warps' places
 ///
 /// Follows from the number of updates and the block's threads.
 struct UpdateList {

@@ -36,7 +36,7 @@ TEST(UpdateList, HasPartsOfWarps) {
     EXPECT_EQ(list.parts, threads / 32);
     EXPECT_EQ(list.part % 32, 0);
     EXPECT_GE(list.chunk() * 32, 3000);
-    EXPECT_LE(list.part, 512);
+    EXPECT_LE(list.part, 256);
     EXPECT_GE(list.shared_bytes(), list.chunk() * 8 + list.parts * 12);
   }
 }

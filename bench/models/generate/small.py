@@ -38,7 +38,7 @@ SMALL = {
     "resnet50_train": lambda: W.resnet_train(2, (1, 1), 24, 10),
     "unet_block": lambda: W.unet_block(1, 6, 64, 5, 4),
     "rwkv_block": lambda: W.rwkv_block(2, 9, 40),
-    "graph_network": lambda: W.graph_network(40, 90, 24, 2, 5),
+    "graph_network": lambda: W.graph_network(40, 90, 40, 2, 5),
 }
 
 
