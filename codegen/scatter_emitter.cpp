@@ -183,8 +183,8 @@ void ScatterEmitter::emit_places_of_warp() {
   out_.line("highest = max(highest, min({}, {}));", place(), last);
   out_.close(out_.depth() - depth);
   if (by_warp_) return;
-  out_.line("lowest = __reduce_min_sync(0xffffffffu, lowest);");
-  out_.line("highest = __reduce_max_sync(0xffffffffu, highest);");
+  out_.line("lowest = lowest_of_warp(lowest);");
+  out_.line("highest = highest_of_warp(highest);");
 }
 
 /// Opens a loop over 32 lines at a time: [from, to) are the updates of the lane's line that go to the warp's places.

@@ -199,6 +199,18 @@ struct ArgExtreme {
   }
 };
 
+// Of all lanes' numbers the lowest and the highest: an instruction from sm_80 on.
+__device__ __forceinline__ int lowest_of_warp(int x) {
+#if __CUDA_ARCH__ >= 800
+  return __reduce_min_sync(0xffffffffu, x);
+#else
+#pragma unroll
+  for (int distance = 16; distance > 0; distance /= 2) x = min(x, __shfl_xor_sync(0xffffffffu, x, distance));
+  return x;
+#endif
+}
+__device__ __forceinline__ int highest_of_warp(int x) { return ~lowest_of_warp(~x); }
+
 template <class T>
 __device__ __forceinline__ T from_lane(T x, int distance) {
   return __shfl_xor_sync(0xffffffffu, x, distance);

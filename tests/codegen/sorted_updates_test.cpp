@@ -171,6 +171,20 @@ TEST(SortedUpdateKernelsEmulated, SumSegments) {
   expect_sorted_is_right(graph, {uneven(DType::f32, 2000, 1), places_of({"", 50, 2000, 1, 256})}, 2);
 }
 
+// A warp's lanes agree on their places without what sm_80 has for it.
+TEST(SortedUpdateKernelsEmulated, RunOnATuringGpu) {
+  const Sorted each{"", 70, 900, 1, 256};
+  const Graph graph = scatter_of(each);
+  const auto sorted = kernel::sort_updates(graph, each.line);
+  ASSERT_TRUE(sorted);
+  for (const Way way : {Way::elements_by_lane, Way::several_by_lane}) {
+    KernelCase found = make_case(*sorted, searches(way), every_mapping);
+    EXPECT_NE(found.kernel.source.find("lowest_of_warp"), std::string::npos) << found.kernel.source;
+    found.architecture = "sm_75";
+    expect_right(found, inputs_of(each), graph);
+  }
+}
+
 // An embedding's gradient: what is scattered is computed where it is found, and what comes of it is used.
 TEST(SortedUpdateKernelsEmulated, ComputeWhatTheyScatter) {
   Builder b;
