@@ -25,7 +25,7 @@ struct ContractionsOptions {
   std::filesystem::path model, problems, priced, tiles;
   std::string target;
   std::vector<std::string> without;
-  bool json = false, source = false, joined = false;
+  bool json = false, source = false, joined = false, warpgroups = true;
   int registers = 0;                 ///< schedules of each that are compiled
   MeasuredProductsOptions measured;  ///< with a device
 };
@@ -56,6 +56,7 @@ Result<search::ContractionSpaceOptions> space_of(const ContractionsOptions& opti
     return make_error(ErrorKind::invalid_argument, "--without: several parts need --device, where each is measured");
   search::ContractionSpaceOptions space;
   if (!ablations.empty()) space.ablation = ablations.front();
+  space.warpgroups = options.warpgroups;
   return space;
 }
 
@@ -237,6 +238,8 @@ void add_contractions_command(CLI::App& app, ExitCode& code) {
       command->add_option("--without", options->without,
                           "pipelining that is left out: two-stages, one-level, no-pipelining; with --device (and there "
                           "several) --best schedules without it are tried beside those with it");
+  CLI::Option* warps =
+      command->add_flag("!--single-warps", options->warpgroups, "schedules without wgmma and tcgen05 alone");
   CLI::Option* source = command->add_flag("--source", options->source, "print the kernels");
   CLI::Option* json = command->add_flag("--json", options->json, "a line of JSON for each");
   CLI::Option* registers =
@@ -256,7 +259,7 @@ void add_contractions_command(CLI::App& app, ExitCode& code) {
   priced->needs(problems)->excludes(device);
   tiles->needs(problems)->excludes(device)->excludes(priced);
   registers->excludes(source)->excludes(json);
-  for (CLI::Option* other : {without, source, json, registers}) {
+  for (CLI::Option* other : {without, warps, source, json, registers}) {
     if (other != without) device->excludes(other);  // a line of JSON each in any case
     priced->excludes(other);
     tiles->excludes(other);

@@ -32,6 +32,7 @@ ScatterEmitter::ScatterEmitter(GroupScope& scope, int anchor)
       line_(key_ < 0 ? 0 : kernel::sorted_line(scope.graph, anchor_.node)),
       result_axes_(anchor_.axes - anchor_.reduced),
       placed_axes_(scope.program.at(hits_).axes & result_axes_),
+      list_(kernel::update_list(group_.structure, group_.mapping, scope.schedule.threads)),
       whole_warps_(lanes_of(anchor_.axes) == 32),
       by_warp_(tests_by_warp()) {}
 
@@ -52,6 +53,7 @@ bool ScatterEmitter::tests_by_warp() const {
 }
 
 std::string ScatterEmitter::way() const {
+  if (list_.parts > 0) return fmt::format("listed by the block, {} at a time", list_.chunk());
   if (line_ == 0) return by_warp_ ? "tested 32 at a time by the warp" : "tested one after the other";
   return fmt::format("found in sorted lines of {}, {}", line_,
                      by_warp_       ? "by the lanes of a warp"
@@ -85,6 +87,7 @@ void ScatterEmitter::emit() {
 
 void ScatterEmitter::emit_updates() {
   if (line_ > 0) return emit_runs();
+  if (list_.parts > 0) return emit_updates_of_block();
   by_warp_ ? emit_updates_by_warp() : emit_updates_by_thread();
 }
 
@@ -288,13 +291,113 @@ void ScatterEmitter::emit_runs_by_thread() {
   out_.close(out_.depth() - depth);
 }
 
+/// The first and the last place that any warp of the block has elements of, in shared memory for all.
+void ScatterEmitter::emit_places_of_block() {
+  out_.line("int2* const list = reinterpret_cast<int2*>(shared{});", offset_text(scope_.frame.shared_held));
+  out_.line("int* const found = reinterpret_cast<int*>(list + {});", list_.chunk());
+  out_.line("int2* const ranges = reinterpret_cast<int2*>(found + {});", list_.parts + list_.parts % 2);
+  out_.line("const int lane = threadIdx.x % 32, part = threadIdx.x / 32;");
+  out_.line("int lowest = 0x7fffffff, highest = -1;");
+  const int depth = out_.depth();
+  loops_.open_register_loops(placed_axes_);
+  // A tile's tail has none: what goes nowhere is not among what is found.
+  const std::int64_t last = scope_.program.pool().high(scope_.program.at(place_).index);
+  out_.line("lowest = min(lowest, static_cast<int>({}));", place());
+  out_.line("highest = max(highest, static_cast<int>(min({}, {})));", place(), last);
+  out_.close(out_.depth() - depth);
+  out_.line("if (lane == 0) ranges[part] = make_int2(lowest, highest);");
+  out_.line("__syncthreads();");
+  out_.open("if (lane < {})", list_.parts);
+  out_.line("lowest = ranges[lane].x;");
+  out_.line("highest = ranges[lane].y;");
+  out_.close();
+  out_.line("#pragma unroll");
+  out_.open("for (int step = 16; step > 0; step /= 2)");
+  out_.line("lowest = min(lowest, __shfl_xor_sync(0xffffffffu, lowest, step));");
+  out_.line("highest = max(highest, __shfl_xor_sync(0xffffffffu, highest, step));");
+  out_.close();
+}
+
+/// The part of a chunk that the warp reads, 32 updates a turn: whether the lane's goes to the tile, and where.
+void ScatterEmitter::emit_place_of_update() {
+  out_.line("const int at = first + part * {} + turn * 32 + lane;", list_.part);
+  // All lanes take part in the vote; what is behind the last update is not listed.
+  out_.line("const int {} = min(at, {});", axes_.name(batch_), updates_ - 1);
+  loads_.emit_uniform(kernel::needed_by(scope_.program, key_));
+  out_.line("const auto goes_to = {};", items_.value(key_, false));
+}
+
+/// Lists what a chunk has for the block's tile, in order: each warp keeps what it finds in its part, a vote a turn and
+/// lane, until all know how many the parts before have.
+void ScatterEmitter::emit_chunk_list() {
+  const std::int64_t turns = list_.part / 32;
+  out_.line("unsigned own = 0;");
+  out_.line("int count = 0;");
+  out_.line("#pragma unroll 4");
+  out_.open("for (int turn = 0; turn < {}; ++turn)", turns);
+  emit_place_of_update();
+  out_.line("const bool here = at < {} && goes_to >= lowest && goes_to <= highest;", updates_);
+  out_.line("const unsigned all = __ballot_sync(0xffffffffu, here);");
+  out_.line("own = lane == turn ? all : own;");
+  out_.line("count += __popc(all);");
+  out_.close();
+  out_.line("if (lane == 0) found[part] = count;");
+  out_.line("__syncthreads();");
+  out_.line("int listed = lane < {} ? found[lane] : 0, to = lane < part ? listed : 0;", list_.parts);
+  out_.line("#pragma unroll");
+  out_.open("for (int step = 16; step > 0; step /= 2)");
+  out_.line("listed += __shfl_xor_sync(0xffffffffu, listed, step);");
+  out_.line("to += __shfl_xor_sync(0xffffffffu, to, step);");
+  out_.close();
+  out_.open("for (int turn = 0; turn < {}; ++turn)", turns);
+  out_.line("const unsigned all = __shfl_sync(0xffffffffu, own, turn);");
+  out_.open("if (all >> lane & 1)");
+  emit_place_of_update();
+  out_.line("list[to + __popc(all & ((1u << lane) - 1))] = make_int2(at, static_cast<int>(goes_to));");
+  out_.close();
+  out_.line("to += __popc(all);");
+  out_.close();
+  out_.line("__syncthreads();");
+}
+
+/// Combines what a chunk's list has for the warp's places, 32 entries at a time, in order.
+void ScatterEmitter::emit_listed() {
+  out_.open("for (int start = 0; start < listed; start += 32)");
+  out_.line("const int2 entry = start + lane < listed ? list[start + lane] : make_int2(0, -1);");
+  const int depth = out_.depth();
+  loops_.open_register_loops(placed_axes_);
+  out_.line("unsigned hits = __ballot_sync(0xffffffffu, entry.y == {});", place());
+  out_.line("const int count = __popc(hits);");
+  // To know their number first lets several be on their way at a time.
+  out_.line("#pragma unroll {}", kernel::UpdateList::in_flight(registers_of(result_axes_ - placed_axes_)));
+  out_.open("for (int turn = 0; turn < count; ++turn, hits &= hits - 1)");
+  out_.line("const int {} = __shfl_sync(0xffffffffu, entry.x, __ffs(static_cast<int>(hits)) - 1);", axes_.name(batch_));
+  loops_.open_register_loops(result_axes_ - placed_axes_);
+  if (const std::string guard = axes_.range_guard(result_axes_, false); !guard.empty()) out_.open("if ({})", guard);
+  emit_combination(kernel::needed_by(scope_.program, update_));
+  out_.close(out_.depth() - depth + 1);
+}
+
+/// Behind a chunk no barrier is missing: nobody lists the next one's before all have left this one's, as all meet when
+/// the next one's are counted.
+void ScatterEmitter::emit_updates_of_block() {
+  emit_places_of_block();
+  out_.open("for (int first = 0; first < {}; first += {})", updates_, list_.chunk());
+  scope_.keeps_in_l1 = true;  // the block's next tile, and other blocks, read the same indices
+  emit_chunk_list();
+  scope_.keeps_in_l1 = false;
+  emit_listed();
+  out_.close();
+}
+
 void ScatterEmitter::emit_results() {
   const int depth = out_.depth();
   // Where lanes lie along the updates all of them have the element.
   if (lanes_of(anchor_.reduced) > 1) out_.open("if (threadIdx.x % 32 == 0)");
   open_elements();
   out_.line("{}[{}] = narrow<{}>(static_cast<{}>({}));", scope_.pointers.name(anchor_.buffers[0]),
-            items_.address(anchor_.addresses[0], false), storage_type(dtype_), compute_type(dtype_), total());
+            items_.address(anchor_.addresses[0], false), storage_type(anchor_.dtype), compute_type(anchor_.dtype),
+            total());
   out_.close(out_.depth() - depth);
 }
 

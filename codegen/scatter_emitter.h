@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "codegen/load_emitter.h"
+#include "kernel/program/update_list.h"
 
 namespace stitch::codegen {
 
@@ -14,6 +15,9 @@ namespace stitch::codegen {
 /// Updates in sorted lines (kernel/index/sorted_indices.h) are found by binary search. A warp looks in 32 lines at a
 /// time, one a lane, for all that goes to any of its lanes' places, which is often nothing; then each lane looks there
 /// for its own, line by line, or (where all lanes work on one place) each in its line.
+///
+/// Updates that blocks search (kernel/index/searched_updates.h) are listed in shared memory, chunk by chunk, those that
+/// go to any place of the block's tile (kernel/program/update_list.h); each warp takes from the list what is its rows'.
 class ScatterEmitter {
  public:
   /// `anchor`: of the scatter, the only one of its group. Its last axis is that of the updates.
@@ -43,6 +47,11 @@ class ScatterEmitter {
   void emit_runs_by_warp();
   void emit_runs_by_lane();
   void emit_runs_by_thread();
+  void emit_places_of_block();
+  void emit_place_of_update();
+  void emit_chunk_list();
+  void emit_listed();
+  void emit_updates_of_block();
   void emit_results();
 
   [[nodiscard]] std::string way() const;
@@ -61,11 +70,12 @@ class ScatterEmitter {
   const graph::ScatterAttributes& scatter_;
   const graph::DType dtype_;
   const std::string type_;                                      ///< of the accumulator
-  const kernel::ItemId operand_, hits_, update_, key_, place_;  ///< the last two of sorted updates only
+  const kernel::ItemId operand_, hits_, update_, key_, place_;  ///< the last two of updates that are searched only
   const int batch_;                                             ///< the axis of the updates
   const std::int64_t updates_;                                  ///< so many of them
   const std::int64_t line_;                          ///< so many of them side by side are sorted; 0: none are
   const kernel::AxisSet result_axes_, placed_axes_;  ///< of an element; of those, the ones that updates choose
+  const kernel::UpdateList list_;                    ///< no parts: there is none
   const bool whole_warps_, by_warp_;
 };
 

@@ -5,6 +5,7 @@
 
 #include "kernel/index/sorted_indices.h"
 #include "kernel/program/legality.h"
+#include "kernel/program/update_list.h"
 
 namespace stitch::costmodel {
 namespace {
@@ -127,6 +128,23 @@ constexpr double l1_share_of_keys = 0.25;
 /// An update takes two loads in a row: its place among the unsorted ones, and itself.
 constexpr int loads_of_update = 2;
 
+// ---- updates that a block lists
+
+/// Warp instructions of a chunk, and of the tile's range, that all warps tell one another; of 32 indices that are read
+/// and voted on, and of what is listed of them; of 32 entries that a warp looks at, and of each of its places among
+/// them; of one that is combined, besides its elements. Near what the emulated device counts.
+constexpr double instructions_of_telling = 35;
+constexpr double instructions_of_listing = 28;
+constexpr double instructions_of_entries = 14;
+constexpr double instructions_of_own = 4;
+constexpr double instructions_of_taken = 14;
+/// An entry: the update's number, and its place.
+constexpr int entry_bytes = 8;
+/// Loads of indices that a warp has on their way, as the loop is unrolled.
+constexpr double listings_in_flight = 4;
+/// When a chunk's updates are counted and when they are listed; and one before the first chunk.
+constexpr double barriers_of_chunk = 2;
+
 /// How a scatter's group is laid out, as far as its search is concerned.
 struct SearchLayout {
   explicit SearchLayout(const CountedGroup& counted);
@@ -148,7 +166,7 @@ SearchLayout::SearchLayout(const CountedGroup& counted) {
   const int batch = std::ssize(group.extents) - 1;
   updates = group.extents[batch];
   line = kernel::sorted_line(counted.graph, anchor.node);
-  lines = updates / line;
+  lines = line > 0 ? updates / line : 0;
   lanes = group.extent(batch, Level::lane);
   for (int a = 0; a < batch; ++a) {
     lanes *= group.extent(a, Level::lane);
@@ -242,6 +260,51 @@ void count_update_search(const CountedGroup& counted, GroupFeatures& features) {
   features.bytes_in_flight = elements * size * together;
 }
 
+/// Of a scatter whose blocks list what goes to their tiles, with as many updates for each place as there are on
+/// average.
+void count_block_search(const CountedGroup& counted, const kernel::UpdateList& list, GroupFeatures& features) {
+  const kernel::GroupProgram& group = counted.group;
+  const double size = graph::byte_size(counted.graph.node(group.structure.anchors[0].node).type().dtype);
+  const SearchLayout layout(counted);
+  const double chunks = std::ceil(layout.updates / list.chunk()), each = layout.elements_of_place;
+  const double warps = group.tiles * kernel::warps_of(group.threads);  // that have places
+  double columns = 1;                                                  // tiles of a row, each of which is searched for
+  for (int a = 0; a < std::ssize(group.extents) - 1; ++a) {
+    if (!counted.program.at(group.structure.anchors[0].items[1]).axes.contains(a))
+      columns *= group.extent(a, Level::grid);
+  }
+  const double of_tile = layout.updates * columns / group.tiles;
+  const double visits = std::max(std::min(chunks, of_tile), of_tile / warp_lanes);
+  const double of_warp = layout.updates / std::max(layout.places, 1.0) * layout.places_of_thread;
+  const double listings = chunks * list.part / warp_lanes;  // of each warp of a block
+  features.instructions +=
+      group.tiles * list.parts * (listings * instructions_of_listing + (chunks + 1) * instructions_of_telling) +
+      warps * (visits * (instructions_of_entries + layout.places_of_thread * instructions_of_own) +
+               of_warp * (instructions_of_taken + each * instructions_of_element) +
+               layout.places_of_thread * each * instructions_of_element);
+  features.shared_bytes +=
+      group.tiles * of_tile * entry_bytes + warps * (of_tile * entry_bytes + chunks * list.parts * index_bytes);
+  const double row = std::max<double>(layout.row * size, sector_bytes), table = layout.places * layout.row * size;
+  const double moved = layout.updates * row + table, indices = group.tiles * layout.updates * index_bytes;
+  features.sector_bytes += indices + moved;
+  features.requested_bytes += indices + layout.updates * layout.row * size + table;
+  features.l2_bytes += indices + moved;
+  const double read = group.tiles * list.parts * listings;
+  features.load_requests += read + warps * of_warp * each;
+  features.load_lane_bytes += read * index_bytes + warps * of_warp * each * size;
+  features.dynamic_requests += warps * of_warp * each;
+  features.barriers += barriers_of_chunk * chunks + 1;
+  add_barrier_cycles(features, counted.schedule.threads, counted.device);
+  const double together = std::min<double>(kernel::UpdateList::in_flight(static_cast<std::int64_t>(each)),
+                                           std::max(1.0, layout.updates / std::max(layout.places, 1.0)));
+  // An update's number leads to the update, often by another index.
+  features.latency_cycles += std::ceil(listings / listings_in_flight) * counted.device.l2_latency +
+                             (chunks + visits) * counted.device.shared_latency +
+                             std::ceil(of_warp / together) * (counted.device.l2_latency + counted.device.dram_latency) +
+                             latencies_of_hit * counted.device.dram_latency;
+  features.bytes_in_flight = std::max(bytes_of_indices_in_flight, layout.places_of_thread * each * size * together);
+}
+
 }  // namespace
 
 void count_reductions(const CountedGroup& counted, GroupFeatures& features) {
@@ -278,6 +341,8 @@ void count_scatter(const CountedGroup& counted, GroupFeatures& features) {
   const kernel::GroupProgram& group = counted.group;
   const Anchor& anchor = group.structure.anchors[0];
   if (kernel::sorted_line(counted.graph, anchor.node) > 0) return count_update_search(counted, features);
+  const kernel::UpdateList list = kernel::update_list(group.structure, group.mapping, counted.schedule.threads);
+  if (list.parts > 0) return count_block_search(counted, list, features);
   const AxisSet tested = counted.program.at(anchor.items[1]).axes;
   // Updates lie on the last axis.
   const int batch = std::ssize(group.extents) - 1;

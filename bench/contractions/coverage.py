@@ -33,14 +33,8 @@ SEED = 1
 MODELS = ["hlo/unet_block.hlo.txt.gz", "hlo/llama_prefill.hlo.txt.gz", "hlo/llama_decode.hlo.txt.gz",
           "hlo/bert_infer_f16.hlo.txt.gz", "hlo/gpt2_train.hlo.txt.gz", "onnx/whisper_tiny_encoder.onnx", "onnx/swin_t.onnx",
           "onnx/convnext_tiny.onnx", "onnx/mobilenet_v3.onnx", "hlo/resnet50_train.hlo.txt.gz"]
-# Of case numbers of SEED that logs have as wrong: why, found by running each by itself, and what became of it.
-OF_BATCHES = ("right when compiled by itself: in a batch the dynamic shared memory of wgmma was aligned to 128 bytes as that of its "
-              "neighbours; batches align it as the strictest needs since")
-OF_SAMPLES = ("verification expected a result for every gate of a block of the sample, twice as many as there are; mended since, "
-              "not run again yet")
-WRONG_BECAUSE = dict.fromkeys((833, 1532, 1613, 1911), OF_BATCHES) | dict.fromkeys((1839, 2982, 3014, 3046), OF_SAMPLES)
-KINDS = ["product", "normed product", "gates", "merged products", "convolution", "depthwise convolution", "attention",
-         "attention's gradients", "chain of products"]
+KINDS = ["product", "normed product", "gates", "merged products", "computing product", "scaled product", "summed products",
+         "grouped product", "convolution", "depthwise convolution", "attention", "attention's gradients", "chain of products"]
 
 
 def convolution(name, images, layer, dtype):
@@ -173,11 +167,6 @@ class Random:
         return table([title, *TARGETS], [[name, *(columns[a][name] for a in TARGETS)] for name in names])
 
 
-def wrong_line(number, why):
-    because = WRONG_BECAUSE.get(number)
-    return f"* {number}: {' '.join(why.split())}" + (f" – {because}" if because else "")
-
-
 def random_part(random, asked):
     count = random.count
     share = 100 * count["compared"] / max(1, count["elements"])
@@ -192,7 +181,8 @@ def random_part(random, asked):
     lines += random.counted("kind", f"({'|'.join(map(re.escape, KINDS))}) of .*", KINDS)
     lines += random.counted("operands", f"(?:{'|'.join(map(re.escape, KINDS))}) of (.*)")
     lines += random.counted("multiplied by", "(cuda_core|w?g?mma_.*)")
-    lines += random.counted("schedule", "(split .*|tensor copies|cluster .*|two stages in registers|scores beside weights)")
+    lines += random.counted("schedule", "(split .*|streamed depth|tensor copies|realigned copies|cluster .*|"
+                                        "two stages in registers|scores beside weights)")
     lines += random.counted("stages", r"stages (\d+)")
     lines += random.counted("stages of chosen schedules", r"chosen stages (\d+)")
     lines += ["**Bank conflicts.** Chosen kernels of plain products run once more with four turns of their loop more; with "
@@ -201,7 +191,8 @@ def random_part(random, asked):
     with_some = random.counted("with conflicts in the loop", "loop with conflicts of (.*)")
     lines += with_some if len(with_some) > 3 else ["None has conflicts in its loop.", ""]
     if random.failures:
-        lines += ["**Wrong:**", "", *(wrong_line(int(number), why) for number, why in sorted(random.failures.items())), ""]
+        failures = sorted(random.failures.items(), key=lambda each: int(each[0]))
+        lines += ["**Wrong:**", "", *(f"* {number}: {' '.join(why.split())}" for number, why in failures), ""]
     if random.refusals:
         lines += ["No kernel of ours, by reason:", "", *(f"* {n} × {why}" for why, n in random.refusals.most_common()), ""]
     return lines

@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "graph/builder.h"
+#include "kernel/contraction/scaled_contraction.h"
+#include "lab/products/scaled_matmul.h"
 
 namespace stitch::cli {
 namespace {
@@ -234,8 +236,34 @@ Result<graph::Constraints> arithmetic_of(const json& product) {
   return make_error(ErrorKind::invalid_argument, "'arithmetic' is none of f32, tf32, tf32x3 and bf16x3");
 }
 
+/// Of narrow operands with scales for each `scaled_by` of depth: of the left one for each row, of the right one for as
+/// many columns.
+Result<NamedProblem> scaled_of(const json& product) {
+  lab::ScaledMatmul m;
+  STITCH_ASSIGN(m.batch, extent_of(product, "batch", 1));
+  STITCH_ASSIGN(m.rows, extent_of(product, "m", -1));
+  STITCH_ASSIGN(m.columns, extent_of(product, "n", -1));
+  STITCH_ASSIGN(m.depth, extent_of(product, "k", -1));
+  STITCH_ASSIGN(m.left, dtype_of(product, "dtype", ""));
+  STITCH_ASSIGN(m.result, dtype_of(product, "result", "f32"));
+  STITCH_ASSIGN(m.part, extent_of(product, "scaled_by", -1));
+  STITCH_ASSIGN(const bool left_turned, turned(product, "left"));
+  STITCH_ASSIGN(const bool right_turned, turned(product, "right"));
+  if (m.part == 0) return make_error(ErrorKind::invalid_argument, "'scaled_by' is 0");
+  if (left_turned) return make_error(ErrorKind::invalid_argument, "'left' of a scaled product is plain");
+  m.right = m.left;
+  m.column_block = m.part;
+  m.right_turned = !right_turned;
+  graph::Builder builder;
+  STITCH_ASSIGN(graph::Graph graph, builder.finish(results_of(builder, m)));
+  STITCH_ASSIGN(kernel::ContractionProblem problem, kernel::derive_scaled(std::move(graph)));
+  STITCH_ASSIGN(std::string name, text_of(product, "name", to_string(problem)));
+  return NamedProblem{std::move(name), std::move(problem)};
+}
+
 Result<NamedProblem> problem_of(const json& product) {
   if (!product.is_object()) return make_error(ErrorKind::parse, "no object");
+  if (product.contains("scaled_by")) return scaled_of(product);
   if (product.contains("keys")) return attention_of(product);
   if (product.contains("window")) return convolution_of(product);
   STITCH_ASSIGN(const std::int64_t batch, extent_of(product, "batch", 1));

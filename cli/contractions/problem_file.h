@@ -20,7 +20,8 @@ struct NamedProblem {
 
 /// Reads a JSON array of products: objects with `name`, `dtype`, `batch`, `m`, `n`, `k`, `left` and `right` ("plain":
 /// rows × depth and depth × columns, row by row; "turned": the other way round), `result`, the dtype of the result, and
-/// `arithmetic`, how f32 is multiplied ("f32", or a constraint: "tf32", "tf32x3", "bf16x3").
+/// `arithmetic`, how f32 is multiplied ("f32", or a constraint: "tf32", "tf32x3", "bf16x3"). One with `scaled_by` has
+/// scales for so much of the depth, the left operand for each row and the right one for as many columns.
 /// An object with `keys` is an attention: `name`, `dtype`, `batch`, `heads`, `kv_heads` (heads that keys and values
 /// have; `heads` otherwise), `rows`, `keys`, `depth`, `width` (`depth` otherwise) and `causal` (whether row i sees the
 /// keys up to its own place, counted from the last); with `gradient` ("queries", "keys_and_values") the gradients of

@@ -54,6 +54,8 @@ class EpiloguePrinter {
     STITCH_TRY(check_sum(roots));
 
     ContractionEpilogues made;
+    STITCH_ASSIGN(made.in_place, find_in_place(results));
+    for (const kernel::InPlace& pair : made.in_place) overwritten_.insert(pair.input);
     if (!combined.empty()) {
       if (const ItemId carried = carried_of(roots); carried >= 0) {
         STITCH_ASSIGN(made.carried, print_function("Carried", carried));
@@ -108,6 +110,42 @@ class EpiloguePrinter {
       gates_.emplace(sum, gate);
     }
     return {};
+  }
+
+  /// Of one product whose elements each have one thread. Results are stored in their order, an element of each.
+  Result<std::vector<kernel::InPlace>> find_in_place(std::span<const ItemId> results) {
+    std::vector<kernel::InPlace> pairs;
+    const graph::Graph& graph = *problem_.graph;
+    const bool others = !problem_.terms.empty() || !problem_.computed.empty() || problem_.scales ||
+                        problem_.gates > 1 || !problem_.row_reductions.empty() ||
+                        results.size() != graph.results().size();
+    if (!graph.constraints.in_place || others) return pairs;
+    std::vector<std::vector<bool>> used;
+    for (const ItemId result : results) used.push_back(kernel::needed_by(program_, result));
+    const std::span<const kernel::ContractionResult> stored = kernel::results_of(problem_);
+    for (int p = 0; p < std::ssize(graph.parameters()); ++p) {
+      const graph::TensorType& type = graph.node(graph.parameters()[p]).type();
+      if (p == problem_.left.parameter || p == problem_.right.parameter || type.elements() == 0) continue;
+      for (int r = 0; r < std::ssize(results); ++r) {
+        if (graph.type(graph.results()[r]) != type) continue;
+        STITCH_ASSIGN(const ItemId own, item_of(stored[r], {graph.parameters()[p], 0}));
+        if (is_read_before(p, own, r, used)) pairs.push_back({p, r});
+      }
+    }
+    return pairs;
+  }
+  /// Whether results up to number `at` read of parameter `p` the item `own` alone, and those behind it nothing.
+  [[nodiscard]] bool is_read_before(int p, ItemId own, int at, const std::vector<std::vector<bool>>& used) const {
+    bool any = false;
+    for (int r = 0; r < std::ssize(used); ++r) {
+      for (ItemId id = 0; id < std::ssize(used[r]); ++id) {
+        const Item& item = program_.at(id);
+        if (!used[r][id] || item.kind != Item::Kind::load || item.buffer != Buffer{Buffer::Kind::input, p}) continue;
+        if (r > at || id != own || item.guard >= 0) return false;
+        any = true;
+      }
+    }
+    return any;
   }
 
   [[nodiscard]] graph::Value operand_of(const kernel::RowReduction& reduction) const {
@@ -202,7 +240,9 @@ class EpiloguePrinter {
     for (const int parameter : made.parameters) {
       const graph::NodeId node = problem_.graph->parameters()[parameter];
       const std::string name = fmt::format("in{}", parameter);
-      add(fmt::format("const {}* __restrict__ {}", storage_type(problem_.graph->node(node).type().dtype), name), name);
+      add(fmt::format("const {}*{} {}", storage_type(problem_.graph->node(node).type().dtype),
+                      overwritten_.contains(parameter) ? "" : " __restrict__", name),
+          name);
     }
     for (const ItemId id : kept_) out.line("{} {};", compute_type(program_.at(id).dtype), this->name(id));
     if (problem_.row_reductions.empty()) return;
@@ -309,8 +349,8 @@ class EpiloguePrinter {
       const bool linear = program_.counts_along(item.index, 2, problem_.units());
       column_ = linear ? "first" : "(first + behind)";
       out.line("{} wide{}[n];", storage_type(item.dtype), id);
-      out.line("load_run<{}>(wide{}, in{} + {}{});", width, id, item.buffer.number, index(item.index),
-               linear ? " + behind" : "");
+      out.line("load_run<{}{}>(wide{}, in{} + {}{});", width, is_overwritten(item) ? ", Cached::plain" : "", id,
+               item.buffer.number, index(item.index), linear ? " + behind" : "");
     }
     column_ = "column";
     out.line("#pragma unroll");
@@ -409,13 +449,19 @@ class EpiloguePrinter {
     return needs_widening(item.dtype) ? fmt::format("widen(narrow<{}>({}))", storage_type(item.dtype), text) : text;
   }
 
+  /// Whether a result may lie where it is loaded from.
+  [[nodiscard]] bool is_overwritten(const Item& item) const {
+    return item.buffer.kind == Buffer::Kind::input && overwritten_.contains(item.buffer.number);
+  }
+
   std::string load(ItemId id) {
     const Item& item = program_.at(id);
     if (item.buffer.kind == Buffer::Kind::scratch) return total(item);
     parameters_.insert(item.buffer.number);
-    std::string text = wide_loads_.contains(id) ? fmt::format("wide{}[v]", id)
-                                                : fmt::format("load_one<Cached::streamed>(in{} + {})",
-                                                              item.buffer.number, index(item.index));
+    std::string text = wide_loads_.contains(id)
+                           ? fmt::format("wide{}[v]", id)
+                           : fmt::format("load_one<Cached::{}>(in{} + {})", is_overwritten(item) ? "plain" : "streamed",
+                                         item.buffer.number, index(item.index));
     if (needs_widening(item.dtype)) text = fmt::format("widen({})", text);
     return item.guard < 0 ? text : fmt::format("{} ? {} : {}", value(item.guard), text, literal(item.dtype, 0));
   }
@@ -425,6 +471,7 @@ class EpiloguePrinter {
   ScalarProgram program_;
   std::map<ItemId, int> gates_;       ///< sums by whose they are, where there are several
   std::vector<ItemId> totals_;        ///< of each reduction, what its own row is combined to
+  std::set<int> overwritten_;         ///< parameters whose memory results may have (InPlace)
   ItemId carried_ = -1;               ///< what functions are given in the sum's place, once that is printed
   std::set<ItemId> kept_;             ///< of the function at hand: members that are the same for a batch
   std::set<int> parameters_;          ///< and what it reads

@@ -10,6 +10,7 @@
 #include "codegen/writer.h"
 #include "kernel/attention/key_limit.h"
 #include "kernel/contraction/contraction_problem.h"
+#include "kernel/program/in_place.h"
 
 namespace stitch::codegen {
 
@@ -47,6 +48,9 @@ struct ContractionEpilogues {
   std::optional<ContractionEpilogue> carried;
   std::vector<ContractionEpilogue> combined;  ///< of each of the problem's row_reductions
   std::vector<ContractionEpilogue> results;
+  /// Under graph::Constraints::in_place: each element of such an argument is read by no function behind the one that
+  /// makes the result's element of the same place, and by whom stores that.
+  std::vector<kernel::InPlace> in_place;
 };
 
 /// Named "Carried", "Combined0", … and `name`, of several results "Epilogue0", …. Errors: those below.

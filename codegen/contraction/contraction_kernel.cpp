@@ -100,8 +100,13 @@ class ContractionPrinter {
     const bool whole_columns = std::ranges::all_of(kernel::parts_of(problem_), [&](const ContractionProblem& part) {
       return part.columns % schedule_.block_columns == 0;
     });
-    const TileText right = {schedule_.block_columns, schedule_.block_depth, schedule_.right_copy, schedule_.swizzle,
-                            reads_tiles(),           whole_columns,         whole_depth};
+    const TileText right = {right_columns(schedule_),
+                            schedule_.block_depth,
+                            schedule_.right_copy,
+                            schedule_.swizzle,
+                            reads_tiles(),
+                            whole_columns,
+                            whole_depth};
     if (const kernel::ComputedOperand* computed = kernel::computed_side(problem_, false))
       return print_computed_operand(out_, "Right", problem_, *computed, right);
     if (summed()) {
@@ -131,7 +136,8 @@ class ContractionPrinter {
     for_each_function([&](const ContractionEpilogue& epilogue) {
       read.insert(epilogue.parameters.begin(), epilogue.parameters.end());
     });
-    arguments_.add_tensors(*problem_.graph, read);
+    if (epilogues_.size() == 1) kernel_.in_place = epilogues_.front().in_place;
+    arguments_.add_tensors(*problem_.graph, read, kernel_.in_place);
     if (schedule_.tensor_copies) {
       kernel_.scratch = {{tensor_maps_bytes(problem_, schedule_), true}};
       arguments_.add({kernel::Buffer::Kind::scratch, 0},

@@ -219,14 +219,20 @@ void print_head(Writer& out, const GenerateOptions& options, std::string_view pr
   emit_preamble(out, "", header);
 }
 
-void ArgumentList::add_tensors(const graph::Graph& graph, const std::set<int>& read) {
+void ArgumentList::add_tensors(const graph::Graph& graph, const std::set<int>& read,
+                               std::span<const kernel::InPlace> in_place) {
+  const auto restrict_of = [&](int number, int kernel::InPlace::*side) {
+    return std::ranges::count(in_place, number, side) > 0 ? "" : " __restrict__";
+  };
   for (const int number : read) {
     const graph::DType dtype = graph.node(graph.parameters()[number]).type().dtype;
-    add({kernel::Buffer::Kind::input, number}, fmt::format("const {}* __restrict__ in{}", storage_type(dtype), number));
+    add({kernel::Buffer::Kind::input, number},
+        fmt::format("const {}*{} in{}", storage_type(dtype), restrict_of(number, &kernel::InPlace::input), number));
   }
   for (std::size_t r = 0; r < graph.results().size(); ++r) {
     add({kernel::Buffer::Kind::output, static_cast<int>(r)},
-        fmt::format("{}* __restrict__ out{}", storage_type(graph.type(graph.results()[r]).dtype), r));
+        fmt::format("{}*{} out{}", storage_type(graph.type(graph.results()[r]).dtype),
+                    restrict_of(static_cast<int>(r), &kernel::InPlace::output), r));
   }
 }
 

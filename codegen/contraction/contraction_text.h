@@ -40,7 +40,8 @@ class ArgumentList {
   explicit ArgumentList(GeneratedKernel& kernel) : kernel_(kernel) {}
 
   /// Those of the graph's parameters that are read, by number, and its results.
-  void add_tensors(const graph::Graph& graph, const std::set<int>& read);
+  void add_tensors(const graph::Graph& graph, const std::set<int>& read,
+                   std::span<const kernel::InPlace> in_place = {});
   void add(const kernel::Buffer& buffer, std::string_view declaration);
   /// "const bf16* __restrict__ in0, …".
   [[nodiscard]] const std::string& text() const { return text_; }

@@ -107,14 +107,28 @@ std::string place_text(const TensorBox::Place& place, std::string_view k, std::s
   return text.empty() ? "0" : text;
 }
 
-/// Asks for this block's share of an operand's tile number `tile`, by the map `map`.
+/// Blocks that bring what others multiply: those of a row, or below one another.
+int blocks_together(const ContractionProblem& problem, const ContractionSchedule& s) {
+  const kernel::TensorShares shares = kernel::tensor_shares(problem, s);
+  return std::max({shares.left, shares.right, s.paired ? 2 : 1});
+}
+
+/// How copies come: to this block, to all that share a tile, or counted by a pair's first block.
+std::string copy_name(const TensorBox& box, int shares, bool paired) {
+  return fmt::format("copy_box<{}, {}{}>", box.dimensions.size(), shares > 1, paired ? ", true" : "");
+}
+
+/// Asks for this block's share of an operand's tile number `tile`, by the map `map`. `paired`: of a pair, of whose
+/// right tile `own_columns` are each block's own (0: none are).
 void print_boxes(Writer& out, bool left, std::string_view map, std::string_view tile,
-                 const kernel::ContractionOperand& operand, const TensorBox& box, int depth, int shares) {
+                 const kernel::ContractionOperand& operand, const TensorBox& box, int depth, int shares, bool paired,
+                 int own_columns) {
   const std::string name = left ? "Left" : "Right";
   const bool along_depth = kernel::contiguity(operand) != kernel::Contiguity::free;
   const std::string first = left ? "block_row" : "block_column", tiles = left ? "shared" : "right_tiles";
   for (int copy = 0; copy < box.copies; ++copy) {
     std::string to = fmt::format("{} + at.stage * {}Tile::bytes", tiles, name), free = first;
+    if (own_columns > 0) free += fmt::format(" + rank * {}", own_columns);
     std::string k = box.places.empty() ? fmt::format("{} * {}", tile, depth) : std::string(tile);
     if (along_depth) {
       if (shares > 1) {
@@ -135,12 +149,12 @@ void print_boxes(Writer& out, bool left, std::string_view map, std::string_view 
       std::string at;
       for (const TensorBox::Place& place : box.places)
         at += fmt::format("{}{}", at.empty() ? "" : ", ", place_text(place, k, free));
-      out.line("copy_box<{}, {}>({}, {}, {{{}{}}}, full, {});", box.dimensions.size(), shares > 1, to, map, at,
+      out.line("{}({}, {}, {{{}{}}}, full, {});", copy_name(box, shares, paired), to, map, at,
                batch_coordinates(operand.batch), (1 << shares) - 1);
       continue;
     }
-    out.line("copy_box<{}, {}>({}, {}, {{{}, {}{}}}, full, {});", box.dimensions.size(), shares > 1, to, map,
-             along_depth ? k : free, along_depth ? free : k, batch_coordinates(operand.batch), (1 << shares) - 1);
+    out.line("{}({}, {}, {{{}, {}{}}}, full, {});", copy_name(box, shares, paired), to, map, along_depth ? k : free,
+             along_depth ? free : k, batch_coordinates(operand.batch), (1 << shares) - 1);
   }
 }
 
@@ -202,22 +216,23 @@ Status print_asking_warp(Writer& out, const ContractionProblem& problem, const C
     out.open("for (int k = 0; k < {}; ++k)", shape.depth_tiles);
   }
   const std::int64_t brought = left_bytes(problem, s);
-  out.line("const u32 full = stages.expect(at, {} + RightTile::bytes);",
-           brought < shape.left_bytes ? std::to_string(brought) : "LeftTile::bytes");
+  out.line("const u32 full = {}at, {} + RightTile::bytes{});", s.paired ? "expect_of_both(stages, " : "stages.expect(",
+           brought < shape.left_bytes ? std::to_string(brought) : "LeftTile::bytes", s.paired ? ", rank" : "");
   const kernel::TensorShares shares = kernel::tensor_shares(problem, s);
   const bool summed = !problem.terms.empty();
   if (summed) print_term_of_tile(out, problem, s, "k");
   const char* const tile = summed ? "depth_tile" : "k";
   print_boxes(out, true, summed ? "own.left + term * 256" : "own.left", tile, problem.left, maps[0].box, s.block_depth,
-              shares.left);
+              shares.left, s.paired, 0);
   print_boxes(out, false,
               summed            ? "own.right + term * 256"
               : maps.size() > 2 ? "own.right + member * 128"
                                 : "own.right",
-              tile, problem.right, maps[1].box, s.block_depth, shares.right);
+              tile, problem.right, maps[1].box, s.block_depth, shares.right, s.paired,
+              s.paired ? kernel::right_columns(s) : 0);
   out.line("at.advance();");
   out.close(out.depth() - depth + 1);
-  if (kernel::in_tensor_memory(s.instruction) && std::max(shares.left, shares.right) > 1) {
+  if (kernel::in_tensor_memory(s.instruction) && blocks_together(problem, s) > 1) {
     // Others' tensor cores tell this block's barriers: it stays until they have.
     out.line("for (int s = 0; s < {}; ++s, at.advance()) stages.wait_for_room(at);", s.stages);
   }
@@ -295,18 +310,22 @@ Status print_staying_blocks(Writer& out, const ContractionProblem& problem, cons
   const bool tensor_memory = kernel::in_tensor_memory(s.instruction);
   out.line("unsigned char* const right_tiles = shared + {} * LeftTile::bytes;", s.stages);
   out.line("unsigned char* const own_maps = right_tiles + {} * RightTile::bytes;", s.stages);
-  const kernel::TensorShares shares = kernel::tensor_shares(problem, s);
-  const int together = std::max(shares.left, shares.right);
-  // Those who have done with a stage: each warp that multiplies, or the block's tensor cores.
-  out.line("const TensorStages<{}, {}, {}> stages{{shared_address(own_maps + {})}};", s.stages,
-           tensor_memory ? 1 : shape.warps, together, kernel::tensor_maps(problem) * kernel::tensor_map_bytes);
+  const int together = blocks_together(problem, s);
+  // Those who have done with a stage: each warp that multiplies, or the block's tensor cores; of a pair both at once.
+  out.line("const TensorStages<{}, {}, {}{}> stages{{shared_address(own_maps + {})}};", s.stages,
+           tensor_memory ? 1 : shape.warps, together, s.paired ? ", 1" : "",
+           kernel::tensor_maps(problem) * kernel::tensor_map_bytes);
   if (together > 1) out.line("const int rank = block_of_cluster();");
   print_warpgroup_place(out, s);
   print_row_barriers(out, problem, s);
   if (tensor_memory) print_tensor_memory(out, problem, s);
   if (const std::int64_t brought = left_bytes(problem, s); brought < shape.left_bytes) {
     out.line("clear_idle_lines<{}, LeftTile::bytes, {}, {}>(shared);", s.stages, brought, shape.threads);
-    if (together > 1) out.line("__syncthreads();  // blocks of a cluster meet without an order of memory");
+    if (s.paired) {
+      out.line("meet_in_pair();  // the first block has idle lines of both multiplied");
+    } else if (together > 1) {
+      out.line("__syncthreads();  // blocks of a cluster meet without an order of memory");
+    }
   }
   out.line("stages.begin();");
   if (tensor_memory) print_tensor_memory_place(out, problem, s, together);

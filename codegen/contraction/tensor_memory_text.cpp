@@ -39,27 +39,32 @@ std::string_view kind_of(DType dtype) {
 /// The warp that has tiles multiplied: behind those that take sums, and the one that asks for tiles.
 int multiplying_warp(const ContractionShape& shape) { return shape.warps + 1; }
 
+/// Blocks that multiply together.
+int blocks_of_product(const ContractionSchedule& s) { return s.paired ? 2 : 1; }
+
 }  // namespace
 
 void print_tensor_product(Writer& out, const ContractionProblem& problem, const ContractionSchedule& s) {
   const bool integers = !graph::is_floating(problem.left.dtype);
   out.open("struct Product");
   out.line("static constexpr TensorKind kind = TensorKind::{};", kind_of(problem.left.dtype));
-  out.line("static constexpr u32 shape = product_shape({}, {}, {}, {}, {}, {});", integers ? 2 : 1,
+  out.line("static constexpr u32 shape = product_shape({}, {}, {}, {}, {}, {}, {});", integers ? 2 : 1,
            type_number(problem.left.dtype), type_number(problem.right.dtype), transposed(problem.left),
-           transposed(problem.right), s.block_columns);
+           transposed(problem.right), s.block_columns, blocks_of_product(s));
   out.set_depth(0);
   out.line("}};");
-  out.line("using TileProducts = TensorProducts<Product, LeftTile, RightTile, {}, {}>;", s.block_rows, s.block_columns);
+  out.line("using TileProducts = TensorProducts<Product, LeftTile, RightTile, {}, {}, {}>;", s.block_rows,
+           s.block_columns, blocks_of_product(s));
 }
 
 void print_tensor_memory(Writer& out, const ContractionProblem& problem, const ContractionSchedule& s) {
   const ContractionShape shape = kernel::shape_of(problem, s);
-  out.line("const TensorStages<{}, {}, 1> sums{{stages.barriers + {}}};", shape.sum_turns, shape.warps,
-           barriers_bytes * s.stages);
+  // Warps of both blocks of a pair have to be done with what its first one overwrites.
+  out.line("const TensorStages<{}, {}, {}> sums{{stages.barriers + {}}};", shape.sum_turns, shape.warps,
+           blocks_of_product(s), barriers_bytes * s.stages);
   out.line("if (threadIdx.x == 0) sums.prepare();");
-  out.line("if (warp == {}) take_columns<{}>(sums.barriers + {});", multiplying_warp(shape), shape.tensor_columns,
-           barriers_bytes * shape.sum_turns);
+  out.line("if (warp == {}) take_columns<{}, {}>(sums.barriers + {});", multiplying_warp(shape), shape.tensor_columns,
+           blocks_of_product(s), barriers_bytes * shape.sum_turns);
 }
 
 void print_tensor_memory_place(Writer& out, const ContractionProblem& problem, const ContractionSchedule& s,
@@ -74,14 +79,15 @@ void print_tensor_memory_end(Writer& out, const ContractionProblem& problem, con
                              int together) {
   const ContractionShape shape = kernel::shape_of(problem, s);
   if (together == 1) out.line("__syncthreads();  // nobody loads sums any more");
-  out.line("if (warp == {}) give_back_columns<{}>(sums_at);", multiplying_warp(shape), shape.tensor_columns);
+  out.line("if (warp == {}) give_back_columns<{}, {}>(sums_at);", multiplying_warp(shape), shape.tensor_columns,
+           blocks_of_product(s));
 }
 
 void print_multiplying_thread(Writer& out, const ContractionProblem& problem, const ContractionSchedule& s,
                               int together, const std::function<void()>& open_tiles) {
   const ContractionShape shape = kernel::shape_of(problem, s);
   out.open("else if (warp == {})", multiplying_warp(shape));
-  out.open("if (is_chosen())");
+  out.open("if (is_chosen(){})", s.paired ? " && rank == 0" : "");
   out.line("StageOfTurn<{}> turn;", shape.sum_turns);
   open_tiles();
   out.line("sums.wait_for_room(turn);");
@@ -93,10 +99,11 @@ void print_multiplying_thread(Writer& out, const ContractionProblem& problem, co
   out.line(
       "TileProducts::multiply(shared + at.stage * LeftTile::bytes, right_tiles + at.stage * RightTile::bytes, "
       "tile_sums, k > 0);");
-  out.line("tell_when_multiplied<{}>(stages.empty(at.stage));", together);
+  const char* const paired = s.paired ? ", true" : "";
+  out.line("tell_when_multiplied<{}{}>(stages.empty(at.stage));", together, paired);
   out.line("at.advance();");
   out.close();
-  out.line("tell_when_multiplied<1>(sums.full(turn.stage));");
+  out.line("tell_when_multiplied<{}{}>(sums.full(turn.stage));", blocks_of_product(s), paired);
   out.line("turn.advance();");
   out.close(2);
   out.line("__syncwarp();");
@@ -120,7 +127,7 @@ void print_taken_sums(Writer& out, const ContractionProblem& problem, const Cont
            shape.sum_columns);
   if (parts > 1) out.open("if (part == {})", parts - 1);
   out.line("hand_over_sums();");
-  out.line("sums.release(at.stage);");
+  out.line("{}", s.paired ? "release_to_first(sums, at.stage);" : "sums.release(at.stage);");
   if (parts > 1) out.close();
   results();
   if (parts > 1) out.close();

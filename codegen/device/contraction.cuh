@@ -743,11 +743,11 @@ struct StreamedTurns {
 
 // What an epilogue reads beside n results of a row that follow one another, in accesses of at most `most` elements: n
 // and `most` are powers of two, and the place is a multiple of the smaller.
-template <int most, int n, class T>
+template <int most, Cached cached = Cached::streamed, int n, class T>
 __device__ __forceinline__ void load_run(T (&to)[n], const T* from) {
   constexpr int each = n < most ? n : most;
 #pragma unroll
-  for (int i = 0; i < n; i += each) load<each, Cached::streamed>(to + i, from + i);
+  for (int i = 0; i < n; i += each) load<each, cached>(to + i, from + i);
 }
 
 // A warp's results leave strip by strip through shared memory of its own, so that stores run along what is contiguous

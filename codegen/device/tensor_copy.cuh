@@ -103,23 +103,27 @@ __device__ __forceinline__ void keep_tensor_maps(unsigned char* place, KeptMaps<
 }
 
 // Brings a box, whose first element is at these coordinates (the contiguous one first), to `to`: of this block, or at
-// the same place of every block of the cluster that `blocks` has a bit for. Bytes are counted by their barriers.
-template <int rank, bool multicast>
+// the same place of every block of the cluster that `blocks` has a bit for. Bytes are counted by their barriers; of a
+// pair (tensor_memory.cuh) by that of either block.
+template <int rank, bool multicast, bool paired = false>
 __device__ __forceinline__ void copy_box(unsigned char* to, const unsigned char* map, const int (&at)[rank],
                                          u32 barrier, u16 blocks) {
-#define STITCH_COPY(DIMENSIONS, COORDINATES, BARRIER, BLOCKS, ...)                                                    \
-  if constexpr (multicast) {                                                                                          \
-    asm volatile("cp.async.bulk.tensor." DIMENSIONS                                                                   \
-                 ".shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, "           \
-                 "{" COORDINATES "}], [" BARRIER "], " BLOCKS ";" ::"r"(shared_address(to)),                          \
-                 "l"(map), __VA_ARGS__, "r"(barrier), "h"(blocks)                                                     \
-                 : "memory");                                                                                         \
-  } else {                                                                                                            \
-    asm volatile("cp.async.bulk.tensor." DIMENSIONS                                                                   \
-                 ".shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {" COORDINATES "}], [" BARRIER \
-                 "];" ::"r"(shared_address(to)),                                                                      \
-                 "l"(map), __VA_ARGS__, "r"(barrier)                                                                  \
-                 : "memory");                                                                                         \
+#define STITCH_COPY_BY(HOW, DIMENSIONS, COORDINATES, BARRIER, ...)                                                \
+  asm volatile("cp.async.bulk.tensor." DIMENSIONS ".shared::cluster.global.tile.mbarrier::complete_tx::bytes" HOW \
+               " [%0], [%1, {" COORDINATES "}], [" BARRIER "];" ::"r"(shared_address(to)),                        \
+               "l"(map), __VA_ARGS__, "r"(barrier)                                                                \
+               : "memory");
+#define STITCH_COPY(DIMENSIONS, COORDINATES, BARRIER, BLOCKS, ...)                                          \
+  if constexpr (multicast) {                                                                                \
+    asm volatile("cp.async.bulk.tensor." DIMENSIONS                                                         \
+                 ".shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, " \
+                 "{" COORDINATES "}], [" BARRIER "], " BLOCKS ";" ::"r"(shared_address(to)),                \
+                 "l"(map), __VA_ARGS__, "r"(barrier), "h"(blocks)                                           \
+                 : "memory");                                                                               \
+  } else if constexpr (paired) {                                                                            \
+    STITCH_COPY_BY(".cta_group::2", DIMENSIONS, COORDINATES, BARRIER, __VA_ARGS__)                          \
+  } else {                                                                                                  \
+    STITCH_COPY_BY("", DIMENSIONS, COORDINATES, BARRIER, __VA_ARGS__)                                       \
   }
   if constexpr (rank == 2) {
     STITCH_COPY("2d", "%2, %3", "%4", "%5", "r"(at[0]), "r"(at[1]))
@@ -131,6 +135,7 @@ __device__ __forceinline__ void copy_box(unsigned char* to, const unsigned char*
     STITCH_COPY("5d", "%2, %3, %4, %5, %6", "%7", "%8", "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(at[3]), "r"(at[4]))
   }
 #undef STITCH_COPY
+#undef STITCH_COPY_BY
 }
 
 // ---- stages
@@ -149,8 +154,8 @@ struct StageOfTurn {
 };
 
 // Two barriers a stage, one behind the other from `barriers` on: its bytes are there; all warps that multiply, of all
-// blocks of the cluster, have done with it.
-template <int stages, int warps, int blocks>
+// blocks of the cluster (of a pair of tensor_memory.cuh one block's, `telling`), have done with it.
+template <int stages, int warps, int blocks, int telling = blocks>
 struct TensorStages {
   u32 barriers;
 
@@ -159,7 +164,7 @@ struct TensorStages {
 #pragma unroll
     for (int s = 0; s < stages; ++s) {
       asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(full(s)) : "memory");
-      asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(empty(s)), "n"(warps * blocks) : "memory");
+      asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(empty(s)), "n"(warps * telling) : "memory");
     }
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   }

@@ -2,6 +2,10 @@
 // Matmul-class kernels by tcgen05 (PTX ISA, "TensorCore 5th Generation Family Instructions"; sm_100a): one thread has
 // tiles in shared memory multiplied, sums are in tensor memory, which the warps that have the epilogue load. Tiles come
 // by the copy engine, so that nothing is handed from proxy to proxy.
+//
+// Of a pair (`together` = 2: .cta_group::2) the two blocks of a cluster multiply their rows by the same columns, of
+// which each has half in its shared memory. The first one's thread has both multiplied, once what either of them asked
+// for is there, which the first one's barriers count; the tensor cores tell the barriers of both.
 
 #include "stitch/tensor_copy.cuh"
 
@@ -10,16 +14,27 @@ namespace stitch {
 // ---- tensor memory
 
 // Columns of tensor memory, a power of two of them from 32 on, which a whole warp asks for and gives back; where they
-// are it leaves at `place` of shared memory. Nobody waits for this block to ask for more.
-template <int columns>
+// are it leaves at `place` of shared memory. Nobody waits for this block to ask for more. A pair has the same columns
+// of both, a warp of each asks for.
+template <int columns, int together>
 __device__ __forceinline__ void take_columns(u32 place) {
-  asm volatile("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], %1;" ::"r"(place), "n"(columns)
-               : "memory");
-  asm volatile("tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;" ::: "memory");
+#define STITCH_TAKE(GROUP)                                                                                             \
+  asm volatile("tcgen05.alloc" GROUP ".sync.aligned.shared::cta.b32 [%0], %1;" ::"r"(place), "n"(columns) : "memory"); \
+  asm volatile("tcgen05.relinquish_alloc_permit" GROUP ".sync.aligned;" ::: "memory")
+  if constexpr (together == 1) {
+    STITCH_TAKE(".cta_group::1");
+  } else {
+    STITCH_TAKE(".cta_group::2");
+  }
+#undef STITCH_TAKE
 }
-template <int columns>
+template <int columns, int together>
 __device__ __forceinline__ void give_back_columns(u32 at) {
-  asm volatile("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, %1;" ::"r"(at), "n"(columns) : "memory");
+  if constexpr (together == 1) {
+    asm volatile("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, %1;" ::"r"(at), "n"(columns) : "memory");
+  } else {
+    asm volatile("tcgen05.dealloc.cta_group::2.sync.aligned.b32 %0, %1;" ::"r"(at), "n"(columns) : "memory");
+  }
 }
 
 // What this thread did in tensor memory comes before what others do behind the barrier at which it arrives next; and
@@ -91,29 +106,44 @@ struct TensorMemorySums {
 // What operands are: of tcgen05's kinds.
 enum class TensorKind { f16, tf32, i8, f8f6f4 };
 
-// PTX ISA, "Instruction descriptor": types by their numbers there, 1 for an operand whose free dimension is contiguous.
-constexpr u32 product_shape(u32 sum, u32 left, u32 right, u32 left_turned, u32 right_turned, u32 columns) {
+// PTX ISA, "Instruction descriptor": types by their numbers there, 1 for an operand whose free dimension is contiguous;
+// rows are those of all blocks that multiply together.
+constexpr u32 product_shape(u32 sum, u32 left, u32 right, u32 left_turned, u32 right_turned, u32 columns,
+                            u32 together) {
   return sum << 4 | left << 7 | right << 10 | left_turned << 15 | right_turned << 16 | columns / 8 << 17 |
-         128 / 16 << 24;
+         together * 128 / 16 << 24;
 }
 
-// Has 128 rows multiplied by a step of depth; of a tile's first one the sums begin with it.
-template <TensorKind kind>
+// Has 128 rows, of each block, multiplied by a step of depth; of a tile's first one the sums begin with it.
+template <TensorKind kind, int together>
 __device__ __forceinline__ void multiply_step(u32 sums, u64 left, u64 right, u32 shape, bool adds) {
-#define STITCH_TENSOR_PRODUCT(KIND)                                                                        \
-  asm volatile("{\n\t.reg .pred adds;\n\tsetp.ne.b32 adds, %4, 0;\n\ttcgen05.mma.cta_group::1.kind::" KIND \
-               " [%0], %1, %2, %3, adds;\n\t}" ::"r"(sums),                                                \
-               "l"(left), "l"(right), "r"(shape), "r"(static_cast<int>(adds))                              \
+#define STITCH_TENSOR_PRODUCT_OF(GROUP, KIND)                                                          \
+  asm volatile("{\n\t.reg .pred adds;\n\tsetp.ne.b32 adds, %4, 0;\n\ttcgen05.mma" GROUP ".kind::" KIND \
+               " [%0], %1, %2, %3, adds;\n\t}" ::"r"(sums),                                            \
+               "l"(left), "l"(right), "r"(shape), "r"(static_cast<int>(adds))                          \
                : "memory")
-  if constexpr (kind == TensorKind::f16) STITCH_TENSOR_PRODUCT("f16");
-  if constexpr (kind == TensorKind::tf32) STITCH_TENSOR_PRODUCT("tf32");
-  if constexpr (kind == TensorKind::i8) STITCH_TENSOR_PRODUCT("i8");
-  if constexpr (kind == TensorKind::f8f6f4) STITCH_TENSOR_PRODUCT("f8f6f4");
+#define STITCH_TENSOR_PRODUCT(KIND)                  \
+  if constexpr (together == 1) {                     \
+    STITCH_TENSOR_PRODUCT_OF(".cta_group::1", KIND); \
+  } else {                                           \
+    STITCH_TENSOR_PRODUCT_OF(".cta_group::2", KIND); \
+  }
+  if constexpr (kind == TensorKind::f16) {
+    STITCH_TENSOR_PRODUCT("f16")
+  } else if constexpr (kind == TensorKind::tf32) {
+    STITCH_TENSOR_PRODUCT("tf32")
+  } else if constexpr (kind == TensorKind::i8) {
+    STITCH_TENSOR_PRODUCT("i8")
+  } else {
+    STITCH_TENSOR_PRODUCT("f8f6f4")
+  }
 #undef STITCH_TENSOR_PRODUCT
+#undef STITCH_TENSOR_PRODUCT_OF
 }
 
-// What multiplies two tiles, `rows`, a multiple of 128, by `columns`. `Product` has the kind and the shape.
-template <class Product, class Left, class Right, int rows, int columns>
+// What multiplies two tiles, `rows`, a multiple of 128, by `columns`. `Product` has the kind and the shape. Of a pair
+// both blocks' tiles, which lie at the same places: each one's own rows, and half of the columns.
+template <class Product, class Left, class Right, int rows, int columns, int together>
 struct TensorProducts {
   static constexpr int steps =
       Left::along_depth ? Left::line_elements * static_cast<int>(sizeof(typename Left::type)) / 32 : Left::lines / 16;
@@ -127,19 +157,25 @@ struct TensorProducts {
     for (int step = 0; step < steps; ++step) {
 #pragma unroll
       for (int i = 0; i < rows / 128; ++i) {
-        multiply_step<Product::kind>(sums + static_cast<u32>(i * columns),
-                                     left_tile + descriptor_step<Left>(i * 128, step),
-                                     right_tile + descriptor_step<Right>(0, step), Product::shape, adds || step > 0);
+        multiply_step<Product::kind, together>(
+            sums + static_cast<u32>(i * columns), left_tile + descriptor_step<Left>(i * 128, step),
+            right_tile + descriptor_step<Right>(0, step), Product::shape, adds || step > 0);
       }
     }
   }
 };
 
 // The barrier, of this block or at the same place of each of the first `blocks` of the cluster, is told once all that
-// this thread had multiplied so far is done: sums are there, tiles not read any more.
-template <int blocks>
+// this thread had multiplied so far is done: sums are there, tiles not read any more. Of a pair both are told.
+template <int blocks, bool paired = false>
 __device__ __forceinline__ void tell_when_multiplied(u32 barrier) {
-  if constexpr (blocks == 1) {
+  if constexpr (paired) {
+    asm volatile(
+        "tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%0], %1;" ::"r"(
+            barrier),
+        "h"(static_cast<u16>(3))
+        : "memory");
+  } else if constexpr (blocks == 1) {
     asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];" ::"r"(barrier)
                  : "memory");
   } else {
@@ -149,6 +185,36 @@ __device__ __forceinline__ void tell_when_multiplied(u32 barrier) {
         "h"(static_cast<u16>((1 << blocks) - 1))
         : "memory");
   }
+}
+
+// ---- pairs
+
+// The barrier at the same place of the cluster's first block.
+__device__ __forceinline__ u32 of_first_block(u32 barrier) {
+  u32 there;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, 0;" : "=r"(there) : "r"(barrier));
+  return there;
+}
+
+// All threads of both blocks: what was written before is there behind it.
+__device__ __forceinline__ void meet_in_pair() {
+  asm volatile("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
+// Who asks: each block waits for room of its own, and the first one says how many bytes will come to both. Copies of
+// the other one may come before that: their phase waits for who says it.
+template <class Stages, class Turn>
+__device__ __forceinline__ u32 expect_of_both(const Stages& stages, const Turn& at, int bytes, int rank) {
+  stages.wait_for_room(at);
+  if (rank == 0) arrive_expecting(stages.full(at.stage), 2 * bytes);
+  return of_first_block(stages.full(at.stage));
+}
+
+// A warp of either block has taken its sums: the first one is told, whose thread has the next ones made.
+template <class Stages>
+__device__ __forceinline__ void release_to_first(const Stages& sums, int stage) {
+  if (threadIdx.x % 32 == 0)
+    asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(of_first_block(sums.empty(stage))) : "memory");
 }
 
 // One lane of the warp, which the compiler knows to be one.

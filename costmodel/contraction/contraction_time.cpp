@@ -273,9 +273,10 @@ class Pricing {
     const double left = graph::byte_size(p_.left.dtype), right = graph::byte_size(p_.right.dtype);
     const double cycles = (stage_bytes() + realigned_words()) / d_.shared_bytes_per_clock;  // of what copies write
     if (in_tensor_memory(s_.instruction)) {
-      // Of 128 rows the left operand is read once, the right one by each of them.
+      // Of 128 rows the left operand is read once, the right one by each of them; of a pair each block reads its half
+      // for both.
       const double products = static_cast<double>(s_.block_rows) / kernel::tensor_memory_lanes;
-      const double read = (s_.block_rows * left + products * s_.block_columns * right) * s_.block_depth;
+      const double read = (s_.block_rows * left + products * kernel::right_columns(s_) * right) * s_.block_depth;
       return cycles + read / d_.shared_bytes_per_clock;
     }
     if (is_warpgroup(s_.instruction)) {
@@ -356,7 +357,7 @@ class Pricing {
   [[nodiscard]] Turn turn(double x) const {
     const double use = inner_cycles(x), transfer = x * loaded_bytes() / l2_rate_of_sm();
     const double busy = std::max({use, transfer, engine_.asynchronous ? blocking_cycles() : 0, promoting_cycles()});
-    const bool meets_others = s_.tensor_copies && (engine_.sharing_left > 1 || engine_.sharing_right > 1);
+    const bool meets_others = s_.tensor_copies && (s_.paired || engine_.sharing_left > 1 || engine_.sharing_right > 1);
     const double waits = meets_others ? cluster_turn_cycles : 0;
     const double between = (engine_.copy_engine ? waits : d_.block_barrier_cycles + idle_cycles()) / kept_clock_;
     return {use, load_latency(d_, found_in_l2_) + transfer, busy, between / x};

@@ -39,12 +39,16 @@ Status Decoder::tensor_copy(bool reduces) {
   modifiers_.take("tile");
   const bool by_mbarrier = modifiers_.take("mbarrier::complete_tx::bytes");
   const bool by_group = modifiers_.take("bulk_group");
+  const std::string_view group = modifiers_.take_any({"cta_group::1", "cta_group::2"});
+  access.paired = group == "cta_group::2";
   access.multicast = modifiers_.take("multicast::cluster");
   take_cache_hints();
+  if (access.paired && access.multicast) return unsupported("a multicast whose mbarriers are those of pairs");
   const bool loads = from == "global" && to.starts_with("shared::");
   if (!loads && !(from == "shared::cta" && to == "global")) {
     return unsupported(fmt::format("a tensor copy from {} to {}", from, to));
   }
+  if (!group.empty() && !loads) return fail("copies from shared memory have no .cta_group");
   access.kind = loads ? BulkKind::global_to_shared : BulkKind::shared_to_global;
   if (by_group == loads || by_mbarrier == by_group) {
     return fail("tensor copies to global memory complete by bulk_group, to shared memory by an mbarrier");

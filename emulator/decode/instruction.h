@@ -219,6 +219,7 @@ struct BulkAccess {
   BulkKind kind = BulkKind::global_to_shared;
   bool multicast = false;
   bool reduces = false;
+  bool paired = false;           ///< .cta_group::2: the mbarrier may be the peer's, of the receiving block's pair
   std::uint8_t tensor_rank = 0;  ///< of a copy by a tensor map
   AtomicOperation operation = AtomicOperation::add;
   AtomicType type = AtomicType::u32;

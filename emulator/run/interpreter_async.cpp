@@ -182,12 +182,19 @@ void Interpreter::send_to_shared(const Instruction& in, const BulkAccess& access
     if (((receivers >> rank) & 1) == 0) continue;
     Block& receiver = *unit_->blocks[rank];
     // In every receiving block data and mbarrier have the offsets that they have in the named one.
-    const bool own = access.multicast || rank == block_->rank;
-    const std::uint64_t signal = own ? shared_tag(rank) + (barrier_address & within) : barrier_address;
+    const std::uint64_t signal = access.multicast ? shared_tag(rank) + (barrier_address & within) : barrier_address;
     SharedTarget signalled;
     Mbarrier* barrier = find_mbarrier(signal, Space::shared_cluster, lane, signalled);
     if (barrier == nullptr) continue;
+    if ((signalled.block->rank ^ rank) > (access.paired ? 1U : 0U)) {
+      report(Detector::invalid_use, lane, [&] {
+        return fmt::format("a copy to block {} of the cluster whose mbarrier is block {}'s{}", rank,
+                           signalled.block->rank, access.paired ? ", which is not of its pair" : "");
+      });
+      continue;
+    }
     if (&receiver != block_) note_remote(receiver);
+    if (signalled.block != block_ && signalled.block != &receiver) note_remote(*signalled.block);
     PendingBulk arrival = copy;
     arrival.block = rank;
     arrival.target = target.offset;

@@ -19,6 +19,8 @@ using Problem = ContractionProblem;
 using Schedule = ContractionSchedule;
 
 constexpr std::int64_t int_limit = std::int64_t{1} << 31;
+/// Of pairs columns come in so many (CUTLASS's SM100_MMA_*_2x1SM_SS; of integers the ISA says so).
+constexpr int paired_columns = 32;
 
 bool power_of_two(std::int64_t value) { return value > 0 && std::has_single_bit(static_cast<std::uint64_t>(value)); }
 
@@ -98,7 +100,7 @@ std::string promoted(const Problem& p, const Schedule& s, const DeviceSpec&) {
 /// What tcgen05 multiplies: 128 rows by up to 256 columns, whose sums have a column of tensor memory each. The fourth
 /// of warps that follow one another have a fourth of its lanes.
 std::string tensor_memory(const Problem& p, const Schedule& s, const DeviceSpec& d) {
-  if (!in_tensor_memory(s.instruction)) return {};
+  if (!in_tensor_memory(s.instruction)) return s.paired ? "pairs that multiply by something else" : "";
   if (!s.tensor_copies) return "operands that the copy engine does not bring";
   if (s.block_rows % (warpgroup_warps * s.warp_rows) != 0)
     return fmt::format("{} rows by warps of {}", s.block_rows, s.warp_rows);
@@ -107,6 +109,8 @@ std::string tensor_memory(const Problem& p, const Schedule& s, const DeviceSpec&
     return fmt::format("rows of {} columns in registers", s.warp_columns);
   if (s.stages < 2) return "a stage that is multiplied, and none on its way";
   if (s.fragment_stages != 1 || !s.swizzle) return "operands are read from shared memory, swizzled";
+  if (s.paired && s.cluster != 2) return fmt::format("pairs in clusters of {}", s.cluster);
+  if (s.paired && s.block_columns % paired_columns != 0) return fmt::format("{} columns of pairs", s.block_columns);
   const ContractionShape shape = shape_of(p, s);
   // Whoever finds no columns waits until another block ends; of a cluster, which may wait for a block that waits
   // itself, all that may stand on an SM have room.
@@ -117,7 +121,7 @@ std::string tensor_memory(const Problem& p, const Schedule& s, const DeviceSpec&
   if (room * shape.tensor_columns > tensor_memory_columns)
     return fmt::format("{} blocks of {} columns of tensor memory on an SM", room, shape.tensor_columns);
   std::string left = warpgroup_tile(p.left, s.block_rows, tensor_memory_lanes, s.block_depth);
-  return left.empty() ? warpgroup_tile(p.right, s.block_columns, s.block_columns, s.block_depth) : left;
+  return left.empty() ? warpgroup_tile(p.right, right_columns(s), right_columns(s), s.block_depth) : left;
 }
 
 /// What is in the way of copies that are the same whichever of the operands a tile is of; empty: nothing.
@@ -205,7 +209,7 @@ std::string copies(const Problem& p, const Schedule& s, const DeviceSpec&) {
     std::string wrong = copy_of(left_operands(p), s.left_copy, s.block_rows, s.block_depth);
     if (!wrong.empty()) return wrong;
   }
-  return s.right_realigned ? "" : copy_of(right_operands(p), s.right_copy, s.block_columns, s.block_depth);
+  return s.right_realigned ? "" : copy_of(right_operands(p), s.right_copy, right_columns(s), s.block_depth);
 }
 
 std::string realigned(const Problem& p, const Schedule& s, const DeviceSpec&) {
@@ -422,7 +426,7 @@ void fit_accesses(const Problem& problem, Schedule& s) {
     return std::min(widest_access(operands), run * graph::byte_size(operands[0]->dtype));
   };
   s.left_copy = widest(left_operands(problem), s.block_rows);
-  s.right_copy = widest(right_operands(problem), s.block_columns);
+  s.right_copy = widest(right_operands(problem), right_columns(s));
   int store = 1;
   s.store = widest_bytes;  // elements, of one byte at the least: what store_of takes for no limit
   for (const Problem& part : parts_of(problem)) store = std::max(store, store_of(part, s));

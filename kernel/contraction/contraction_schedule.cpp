@@ -77,7 +77,8 @@ std::string to_string(const ContractionSchedule& s) {
   if (!s.swizzle) text += " plain";
   if (s.row_blocks != 1) text += fmt::format(" rows {}", s.row_blocks);
   if (s.streamed != 0) text += fmt::format(" streamed {}", s.streamed);
-  if (s.tensor_copies) text += fmt::format(" tensor cluster {} of {}", s.cluster, s.resident);
+  if (s.tensor_copies)
+    text += fmt::format(" tensor {}cluster {} of {}", s.paired ? "paired " : "", s.cluster, s.resident);
   return text;
 }
 
@@ -93,6 +94,7 @@ Hash128 schedule_hash(const ContractionSchedule& s) {
     hasher.text("tensor")
         .integer(static_cast<std::uint64_t>(s.cluster))
         .integer(static_cast<std::uint64_t>(s.resident));
+  if (s.paired) hasher.text("paired");
   if (s.left_realigned) hasher.text("left realigned");
   if (s.right_realigned) hasher.text("right realigned");
   if (s.row_blocks != 1) hasher.text("rows").integer(static_cast<std::uint64_t>(s.row_blocks));

@@ -114,9 +114,17 @@ struct ContractionSchedule {
   bool tensor_copies = false;
   int cluster = 1;   ///< of those, blocks below one another: what they share of the right operand is read once for all
   int resident = 0;  ///< blocks of the grid, which walk all tiles; 0: one for each
+  /// tcgen05: the two blocks of a cluster multiply their rows together (.cta_group::2). Each has its own rows of the
+  /// left operand and half of the columns of the right one, and its own rows' sums.
+  bool paired = false;
 
   bool operator==(const ContractionSchedule&) const = default;
 };
+
+/// Of a tile's columns of the right operand, those that a block has in its shared memory: of a pair each has half.
+inline int right_columns(const ContractionSchedule& schedule) {
+  return schedule.block_columns / (schedule.paired ? 2 : 1);
+}
 
 /// "mma_m16n8k16 block 128×128×32 warp 64×64 stages 4×2 split 1 group 8 copy 16/16 store 8".
 std::string to_string(const ContractionSchedule& schedule);

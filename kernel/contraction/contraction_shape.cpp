@@ -143,7 +143,7 @@ ContractionShape shape_of(const ContractionProblem& problem, const ContractionSc
   const std::int64_t left_size = graph::byte_size(problem.left.dtype);
   const std::int64_t right_size = graph::byte_size(problem.right.dtype);
   shape.left_bytes = s.block_rows * s.block_depth * left_size;
-  shape.right_bytes = s.block_columns * s.block_depth * right_size;
+  shape.right_bytes = right_columns(s) * s.block_depth * right_size;
   const std::int64_t accumulator = graph::byte_size(problem.accumulator);
   const ContractionStrips strips = strips_of(problem, s);
   const std::int64_t stages = s.stages * (shape.left_bytes + shape.right_bytes);

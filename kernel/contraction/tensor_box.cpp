@@ -179,8 +179,8 @@ Result<TensorBox> box_of_filters(const ContractionProblem& problem, const Contra
   TensorBox box;
   box.offset = right.offset;
   // Filters have few columns: where their panels are no whole shares, each is brought by all blocks.
-  box.parts_lines = !along_depth && shares > 1 && s.block_columns % (panel * shares) != 0;
-  STITCH_TRY(divide(along_depth, size, s.block_columns, s.block_depth, box.parts_lines ? 1 : shares, box));
+  box.parts_lines = !along_depth && shares > 1 && right_columns(s) % (panel * shares) != 0;
+  STITCH_TRY(divide(along_depth, size, right_columns(s), s.block_depth, box.parts_lines ? 1 : shares, box));
   if (box.parts_lines) {
     box.lines = s.block_depth / shares;
     if (box.lines * shares != s.block_depth || box.lines * panel * size % swizzle_period != 0)
@@ -240,7 +240,7 @@ Result<std::vector<TensorBox>> boxes_of_left(const ContractionProblem& problem, 
 TensorShares tensor_shares(const ContractionProblem& problem, const ContractionSchedule& s) {
   const bool whole =
       s.row_blocks > 1 && s.block_rows % s.row_blocks == 0 && boxes_of_left(problem, s, s.row_blocks).ok();
-  return {whole ? s.row_blocks : 1, s.cluster};
+  return {whole ? s.row_blocks : 1, s.paired ? 1 : s.cluster};
 }
 
 Result<std::vector<TensorBox>> left_boxes(const ContractionProblem& problem, const ContractionSchedule& s) {
@@ -256,7 +256,7 @@ Result<std::vector<TensorBox>> right_boxes(const ContractionProblem& problem, co
     return boxes;
   }
   const auto add = [&](const ContractionOperand& right, std::int64_t columns, std::int64_t contracted) -> Status {
-    STITCH_ASSIGN(TensorBox box, tensor_box_of(right, columns, contracted, s.block_columns, s.block_depth, shares));
+    STITCH_ASSIGN(TensorBox box, tensor_box_of(right, columns, contracted, right_columns(s), s.block_depth, shares));
     boxes.push_back(std::move(box));
     return {};
   };

@@ -49,7 +49,8 @@ Result<TensorBox> tensor_box_of(const ContractionOperand& operand, std::int64_t 
                                 int free, int depth, int shares);
 
 /// Blocks that bring one tile together, of which each gets all: of the left operand those of a row, where their shares
-/// are whole boxes, and of the right one those below one another. 1: every block brings its own.
+/// are whole boxes, and of the right one those below one another. 1: every block brings its own, as of a pair, of which
+/// each has half of the right operand's columns to itself.
 struct TensorShares {
   int left = 1, right = 1;
 };

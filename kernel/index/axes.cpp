@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "kernel/index/searched_updates.h"
 #include "kernel/index/sorted_indices.h"
 
 namespace stitch::kernel {
@@ -454,7 +455,8 @@ AxisAnalysis::AxisAnalysis(const Graph& graph, const Slabs& slabs) : graph_(&gra
       }
     }
     // Elements that look for their updates: along a window's dimensions all find the same, and a warp may test for all.
-    if (graph.node(id).op == Op::scatter && (graph.constraints.fixes_order() || sorted_line(graph, id) > 0)) {
+    if (graph.node(id).op == Op::scatter &&
+        (graph.constraints.fixes_order() || sorted_line(graph, id) > 0 || searched_by_block(graph, id))) {
       std::set<int>& scattered = reduced_sets.emplace_back();
       for (const std::int64_t d : graph.node(id).as<graph::ScatterAttributes>().scatter_dims_to_operand_dims) {
         const auto& axes_of_dimension = values_[value_index({id, 0})][d];

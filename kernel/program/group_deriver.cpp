@@ -10,6 +10,7 @@
 #include "kernel/program/loads_ahead.h"
 #include "kernel/program/reduction_plan.h"
 #include "kernel/program/sort_plan.h"
+#include "kernel/program/update_list.h"
 #include "kernel/structure/items.h"
 
 namespace stitch::kernel {
@@ -148,6 +149,7 @@ class GroupDerivation {
     place_sums();
     estimate_registers(structure_, is_held, group_);
     if (structure_.anchors[0].kind == Anchor::Kind::sort) add_lines();
+    group_.held_bytes += update_list(structure_, group_.mapping, schedule_.threads).shared_bytes();
     group_.structure = std::move(context_.structure_);
     return std::move(group_);
   }

@@ -42,6 +42,7 @@ class Drafter {
       }
       for (std::int32_t r = 0; r < std::ssize(node.results); ++r) {
         const Value value{id, r};
+        if (stored_by_scatter(value)) continue;
         if (materialised_.contains(value)) draft_keep(value);
         for (const int output : outputs_of(value)) draft_output(value, output);
       }
@@ -50,6 +51,14 @@ class Drafter {
   }
 
  private:
+  /// Whether it is what a scatter's draft stores.
+  [[nodiscard]] bool stored_by_scatter(Value value) const {
+    const Node& node = graph_.node(value.node);
+    if (node.op != Op::convert) return false;
+    const NodeId from = node.operands[0].node;
+    return graph_.node(from).op == Op::scatter && stored_of_scatter(graph_, from) == value;
+  }
+
   [[nodiscard]] std::vector<bool> needed_nodes() {
     std::vector<bool> needed = graph::needed_for(graph_, graph_.results());
     for (NodeId id = 0; id < graph_.size(); ++id) {
@@ -118,9 +127,9 @@ class Drafter {
     Draft draft;
     draft.kind = Draft::Kind::scatter;
     draft.node = id;
-    draft.value = {id, 0};
+    draft.value = stored_of_scatter(graph_, id);
     draft.phase = phases_.of(id);
-    draft.axes = analysis_.of(draft.value);
+    draft.axes = analysis_.of(Value{id, 0});
     const std::vector<int> outputs = outputs_of(draft.value);
     draft.output = outputs.empty() ? -1 : outputs.front();
     if (adds_atomically(graph_, id)) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernel/index/searched_updates.h"
 #include "kernel/index/sorted_indices.h"
 
 namespace stitch::kernel {
@@ -61,7 +62,7 @@ std::int64_t update_count(const Graph& graph, NodeId scatter) {
 
 bool adds_atomically(const Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
-  if (node.op != Op::scatter || sorted_line(graph, id) > 0) return false;
+  if (node.op != Op::scatter || sorted_line(graph, id) > 0 || searched_by_block(graph, id)) return false;
   const graph::ReduceKind kind = node.as<graph::ScatterAttributes>().combiner;
   const graph::DType dtype = node.type().dtype;
   const bool integer = dtype == graph::DType::s32 || dtype == graph::DType::u32 || dtype == graph::DType::s64;
@@ -77,6 +78,23 @@ bool adds_atomically(const Graph& graph, NodeId id) {
     rows /= std::max<std::int64_t>(update[d], 1);
   const std::int64_t updates = update_count(graph, id);
   return updates > max_serial_updates || rows * updates > max_scatter_tests;
+}
+
+Value stored_of_scatter(const Graph& graph, NodeId scatter) {
+  const Value whole{scatter, 0};
+  if (adds_atomically(graph, scatter) || std::ranges::count(graph.results(), whole) > 0) return whole;
+  NodeId user = -1;
+  for (NodeId id = scatter + 1; id < graph.size(); ++id) {
+    const int uses = static_cast<int>(std::ranges::count(graph.node(id).operands, whole));
+    if (uses == 0) continue;
+    if (user >= 0 || graph.node(id).op != Op::convert) return whole;
+    user = id;
+  }
+  if (user < 0) return whole;
+  const graph::DType from = graph.type(whole).dtype, to = graph.node(user).type().dtype;
+  const bool narrows =
+      graph::is_floating(from) && graph::is_floating(to) && graph::byte_size(to) < graph::byte_size(from);
+  return narrows ? Value{user, 0} : whole;
 }
 
 graph::DType accumulator_of(const Graph& graph, Value value) {

@@ -27,8 +27,13 @@ std::int64_t update_count(const graph::Graph& graph, graph::NodeId scatter);
 
 /// Whether a scatter fills its result in one phase and adds the updates with atomics in the next. Where the order of
 /// the updates matters (as it does for sums of floats that are asked to be deterministic), for few updates, and where
-/// they are sorted by their places (kernel/index/sorted_indices.h), every element collects its own.
+/// they are sorted by their places (kernel/index/sorted_indices.h) or looked for by blocks
+/// (kernel/index/searched_updates.h), every element collects its own.
 bool adds_atomically(const graph::Graph& graph, graph::NodeId id);
+
+/// What a scatter whose elements collect their own updates stores: itself, or the narrower floats that it is converted
+/// to, where nobody else needs it: sums of f32 that become bf16 (what a mixture of experts adds to its tokens).
+graph::Value stored_of_scatter(const graph::Graph& graph, graph::NodeId scatter);
 
 /// The type in which a value lies in scratch memory.
 graph::DType accumulator_of(const graph::Graph& graph, graph::Value value);

@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "kernel/index/searched_updates.h"
 #include "kernel/index/sorted_indices.h"
 
 namespace stitch::kernel {
@@ -127,12 +128,12 @@ Result<ScatterTerm> scatter_term(ScalarProgram& program, NodeId scatter, const s
   const std::vector<Index> along = pool.delinearise(batch, batch_dims);
   STITCH_ASSIGN(const Window window, scatter_window(program, scatter, along));
   ScatterTerm term{window.fits, -1};
-  // Of sorted indices the only one that is looked up says by itself whether the update goes here.
-  const bool sorted = sorted_line(graph, scatter) > 0;
-  if (sorted) term.hits = -1;
+  // The only index that is looked up says by itself whether the update goes here.
+  const bool keyed = sorted_line(graph, scatter) > 0 || searched_by_block(graph, scatter);
+  if (keyed) term.hits = -1;
   std::vector<Index> offset(indices.size());
   for (std::size_t d = 0; d < indices.size(); ++d) {
-    if (sorted && contains(a.inserted_window_dims, d)) continue;
+    if (keyed && contains(a.inserted_window_dims, d)) continue;
     offset[d] = pool.subtract(indices[d], window.start[d]);
     if (pool.low(offset[d]) < 0 || pool.high(offset[d]) >= window.sizes[d])
       term.hits = program.both(term.hits, program.in_range(offset[d], 0, window.sizes[d]));
@@ -142,7 +143,7 @@ Result<ScatterTerm> scatter_term(ScalarProgram& program, NodeId scatter, const s
   for (std::size_t d = 0; d < update.size(); ++d)
     inner[d] = contains(a.update_window_dims, d) ? offset[window.dims[window_at++]] : along[batch_at++];
   STITCH_ASSIGN(term.update, program.item(node.operands[2], inner, term.hits));
-  if (!sorted) return term;
+  if (!keyed) return term;
   STITCH_ASSIGN(term.key, key_of(program, scatter, along));
   term.place = index_item(program, program.at(term.key).dtype, indices[a.inserted_window_dims[0]]);
   term.hits = program.both(program.compare(graph::Comparison::eq, term.key, term.place), term.hits);

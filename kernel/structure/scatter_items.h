@@ -8,12 +8,13 @@ namespace stitch::kernel {
 
 /// One contribution to a scatter: whether update number `batch` (row-major over the update's scatter dimensions) goes
 /// to the element at `indices`, and its value, computed only where it does. Of indices in sorted lines
-/// (kernel/index/sorted_indices.h) also the place that it goes to and the element's own, which tell a binary search
-/// where to go on; an update that hits is one of those side by side that do, and is computed without being asked again.
+/// (kernel/index/sorted_indices.h) and of those that blocks search (kernel/index/searched_updates.h) also the place
+/// that it goes to and the element's own: a binary search goes on by these, a block lists what goes to its tile. What
+/// was found so is computed without being asked again.
 struct ScatterTerm {
   ItemId hits = -1;
   ItemId update = -1;
-  ItemId key = -1, place = -1;  ///< -1: the indices are in no order
+  ItemId key = -1, place = -1;  ///< -1: nobody searches by them
 };
 Result<ScatterTerm> scatter_term(ScalarProgram& program, graph::NodeId scatter, const std::vector<Index>& indices,
                                  Index batch);

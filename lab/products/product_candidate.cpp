@@ -49,11 +49,11 @@ class Draw {
     std::uint64_t seen = 0;
     T drawn;
   };
-  using Name = std::tuple<kernel::ContractionInstruction, bool, bool>;
+  using Name = std::tuple<kernel::ContractionInstruction, bool, bool, bool>;
   static Name way_of(const T& each) {
     if constexpr (requires { each.tensor_copies; })
-      return {each.instruction, each.tensor_copies, each.left_realigned || each.right_realigned};
-    return {each.instruction, false, false};
+      return {each.instruction, each.tensor_copies, each.paired, each.left_realigned || each.right_realigned};
+    return {each.instruction, false, false, false};
   }
 
   Random random_;
@@ -72,7 +72,8 @@ std::vector<std::string> features_of(const ContractionSchedule& s) {
   if (s.streamed > 0) features.emplace_back("streamed depth");
   if (s.tensor_copies) features.emplace_back("tensor copies");
   if (s.left_realigned || s.right_realigned) features.emplace_back("realigned copies");
-  if (s.cluster > 1) features.emplace_back("cluster that shares a tile");
+  if (s.paired) features.emplace_back("pair that multiplies together");
+  if (s.cluster > 1 && !s.paired) features.emplace_back("cluster that shares a tile");
   if (s.row_blocks > 1) features.emplace_back("cluster that shares rows");
   return features;
 }
@@ -153,7 +154,11 @@ Result<codegen::GeneratedKernel> generate(const kernel::ProductChain& chain, con
 template <class Problem, class Schedule>
 Result<ProductCandidate> made(const Problem& problem, const Schedule& schedule, const std::string& name) {
   ProductCandidate candidate;
-  candidate.graph = problem.graph;
+  if constexpr (std::is_same_v<Problem, ContractionProblem>) {
+    candidate.graph = problem.whole();
+  } else {
+    candidate.graph = problem.graph;
+  }
   codegen::GenerateOptions options;
   options.name = name;
   STITCH_ASSIGN(candidate.kernel, generate(problem, schedule, options));

@@ -39,6 +39,12 @@ RandomProduct draw_normed(ProductDraft& draft);                        ///< rows
 RandomProduct draw_gates(ProductDraft& draft);
 RandomProduct draw_merged(ProductDraft& draft);  ///< several that share an operand
 
+// operand_drawing.cpp
+RandomProduct draw_computed(ProductDraft& draft);  ///< of operands that are computed while they are loaded
+RandomProduct draw_scaled(ProductDraft& draft);    ///< of narrow operands, with scales of parts of the depth
+RandomProduct draw_summed(ProductDraft& draft);    ///< several that are added
+RandomProduct draw_grouped(ProductDraft& draft);   ///< of groups of rows, each with a matrix of its own
+
 // convolution_drawing.cpp
 RandomProduct draw_convolution(ProductDraft& draft);
 

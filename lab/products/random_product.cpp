@@ -38,10 +38,14 @@ RandomProduct finished(ProductDraft& draft, const std::vector<graph::Value>& res
 RandomProduct random_product(std::uint64_t seed, std::int64_t deeper) {
   ProductDraft draft(seed);
   const std::int64_t lot = draft.between(0, 99);
-  if (lot < 40) return draw_product(draft, deeper);
-  if (lot < 48) return draw_normed(draft);
-  if (lot < 55) return draw_gates(draft);
-  if (lot < 62) return draw_merged(draft);
+  if (lot < 30) return draw_product(draft, deeper);
+  if (lot < 37) return draw_normed(draft);
+  if (lot < 43) return draw_gates(draft);
+  if (lot < 49) return draw_merged(draft);
+  if (lot < 54) return draw_computed(draft);
+  if (lot < 59) return draw_scaled(draft);
+  if (lot < 63) return draw_summed(draft);
+  if (lot < 67) return draw_grouped(draft);
   if (lot < 82) return draw_convolution(draft);
   if (lot < 92) return draw_attention(draft);
   if (lot < 97) return draw_gradients(draft);

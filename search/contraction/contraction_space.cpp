@@ -7,6 +7,7 @@
 #include "kernel/contraction/contraction_shape.h"
 #include "kernel/contraction/realigned_copy.h"
 #include "kernel/program/legality.h"
+#include "search/schedule/equals_of_best.h"
 
 namespace stitch::search {
 namespace {
@@ -198,23 +199,31 @@ class Space {
     }
   }
 
-  /// With as many stages as fit, and as many blocks as there is room for, or tiles.
+  /// Blocks below one another share what both multiply, or multiply together.
   void of_tensor_tile(ContractionSchedule s) {
     const int clusters = problem_.row_reductions.empty() ? most_cluster : 1;
     for (s.cluster = 1; s.cluster <= clusters; s.cluster *= 2) {
-      for (s.blocks_per_sm = 1; s.blocks_per_sm <= most_blocks_of_sm; ++s.blocks_per_sm) {
-        s.resident = 0;
-        kernel::fit_accesses(problem_, s);
-        const int together = s.cluster * s.row_blocks;
-        const std::int64_t room = kernel::blocks_in_clusters(together, s.blocks_per_sm, device_);
-        const std::int64_t most = std::min(room, kernel::shape_of(problem_, s).blocks);
-        s.resident = static_cast<int>(most / together * together);
-        s.stages = most_tensor_stages;
-        while (s.stages > 3 && !kernel::check_legality(problem_, s, device_)) --s.stages;
-        if (!kernel::check_legality(problem_, s, device_)) break;
-        visit_(s);
-        if (kernel::shape_of(problem_, s).blocks <= room) break;  // there is a block for every tile
-      }
+      s.paired = false;
+      of_cluster(s);
+      s.paired = true;
+      if (in_tensor_memory(s.instruction) && s.cluster == 2) of_cluster(s);
+    }
+  }
+
+  /// With as many stages as fit, and as many blocks as there is room for, or tiles.
+  void of_cluster(ContractionSchedule s) {
+    for (s.blocks_per_sm = 1; s.blocks_per_sm <= most_blocks_of_sm; ++s.blocks_per_sm) {
+      s.resident = 0;
+      kernel::fit_accesses(problem_, s);
+      const int together = s.cluster * s.row_blocks;
+      const std::int64_t room = kernel::blocks_in_clusters(together, s.blocks_per_sm, device_);
+      const std::int64_t most = std::min(room, kernel::shape_of(problem_, s).blocks);
+      s.resident = static_cast<int>(most / together * together);
+      s.stages = most_tensor_stages;
+      while (s.stages > 3 && !kernel::check_legality(problem_, s, device_)) --s.stages;
+      if (!kernel::check_legality(problem_, s, device_)) break;
+      visit_(s);
+      if (kernel::shape_of(problem_, s).blocks <= room) break;  // there is a block for every tile
     }
   }
 
@@ -245,6 +254,35 @@ double doubt_of(const ContractionProblem& problem, const ContractionSchedule& s)
 void sort_by_prediction(std::vector<RankedContraction>& best, const ContractionProblem& problem) {
   std::ranges::stable_sort(
       best, {}, [&](const RankedContraction& each) { return each.predicted_us * doubt_of(problem, each.schedule); });
+}
+
+/// Bytes of operands that all blocks ask for, of which L2 has most: those of a tile's rows and columns, along the
+/// depth.
+double asked_bytes(const ContractionProblem& problem, const ContractionSchedule& s) {
+  const double rows = static_cast<double>(s.block_rows) * graph::byte_size(problem.left.dtype);
+  const double columns = static_cast<double>(s.block_columns) * graph::byte_size(problem.right.dtype) / s.cluster;
+  const double depth =
+      static_cast<double>(kernel::depth_tiles(problem, s.block_depth)) * static_cast<double>(s.block_depth);
+  return static_cast<double>(kernel::shape_of(problem, s).tiles) * depth * (rows + columns);
+}
+
+/// Share of a prediction from which on asking L2 for operands is not far from what bounds it.
+constexpr double pressing = 0.5;
+
+/// Where L2 is pressed the first becomes, of those equal to it, that which asks for the least bytes: small tiles of
+/// equal prediction are slower wherever L2 or power has less than the model thinks.
+void prefer_fewer_bytes(std::vector<RankedContraction>& best, const ContractionProblem& problem,
+                        const DeviceSpec& device) {
+  const RankedContraction& first = best.front();
+  if (asked_bytes(problem, first.schedule) / device.l2_bandwidth * 1e6 < pressing * first.predicted_us) return;
+  const double doubt = doubt_of(problem, first.schedule), most = first.predicted_us * doubt * (1 + equal_within);
+  const auto last = std::ranges::find_if(
+      best, [&](const RankedContraction& each) { return each.predicted_us * doubt_of(problem, each.schedule) > most; });
+  const auto least = std::ranges::min_element(best.begin(), last, {}, [&](const RankedContraction& each) {
+    const bool doubtful = doubt_of(problem, each.schedule) > doubt;
+    return std::pair(doubtful, each.predicted_us * asked_bytes(problem, each.schedule));
+  });
+  std::rotate(best.begin(), least, least + 1);
 }
 
 /// The best one without tensor copies comes among those that are built first: compilers before CUDA 12.3 have no
@@ -287,6 +325,7 @@ Result<RankedContractions> best_contractions(const ContractionProblem& problem, 
     best.push_back({schedule, predict(schedule)});
   }
   sort_by_prediction(best, problem);
+  prefer_fewer_bytes(best, problem, device);
   keep_without_tensor_copies(best);
   if (best.size() > options.count) best.resize(options.count);
   for (RankedContraction& each : best) {
@@ -299,6 +338,7 @@ Result<RankedContractions> best_contractions(const ContractionProblem& problem, 
     }
   }
   sort_by_prediction(best, problem);
+  prefer_fewer_bytes(best, problem, device);
   keep_without_tensor_copies(best);
   return ranked;
 }

@@ -231,9 +231,9 @@ class Enumerator {
   static constexpr std::int64_t most_searched_for = 16;
 
   /// A warp along the contiguous axis, other axes on warps and grid; what the anchor combines over is looped by every
-  /// thread, once for all of its elements: many share that work, few give more blocks. Of sorted updates a warp may
-  /// have several places, for which it looks at once, and of single elements also one place, whose updates its lanes
-  /// load.
+  /// thread, once for all of its elements: many share that work, few give more blocks. Of updates that are searched a
+  /// warp may have several places, for which it looks at once, and of single elements also one place, whose updates its
+  /// lanes load.
   void enumerate_scatter(const kernel::Anchor& anchor) {
     std::vector<int> kept = inner_first(all_axes() - anchor.reduced);
     int lanes = vector_axis();
@@ -242,14 +242,14 @@ class Enumerator {
       lanes = kept.front();
       kept.erase(kept.begin());
     }
-    const bool sorted = anchor.items.size() > 3;
+    const bool searched = anchor.items.size() > 3;
     const kernel::AxisSet placed = group_.program->at(anchor.items[1]).axes - anchor.reduced;
     const std::int64_t runs = divide_up(roles_.extents[lanes], 32);
     for (const std::int64_t elements : {32, 8, 1}) {
       const std::int64_t each = std::min(runs, elements);
       for (const std::int64_t places : {1, 4, 8}) {
-        if (sorted && elements > 1 && each * places > most_searched_for) continue;
-        if (places > 1 && (!sorted || placed.contains(lanes) || kept.empty())) continue;
+        if (searched && elements > 1 && each * places > most_searched_for) continue;
+        if (places > 1 && (!searched || placed.contains(lanes) || kept.empty())) continue;
         if (places > 1 && roles_.extents[kept.front()] < 32 * places) continue;
         ThreadLayout layout = fresh();          // width_ is 1
         if (!anchor.reduced.contains(lanes)) {  // of a single element one thread is enough
@@ -263,7 +263,7 @@ class Enumerator {
         add_scatter(anchor, layout);
       }
     }
-    if (!sorted || !placed.contains(lanes)) return;
+    if (!searched || !placed.contains(lanes)) return;
     ThreadLayout layout = fresh();
     for (const int a : anchor.reduced) layout.give(a, 32);
     kept.insert(kept.begin(), lanes);

@@ -67,6 +67,20 @@ TEST_F(ProblemFile, ProductsOfF32AreMadeAsIsAskedFor) {
   EXPECT_THAT(form(product + R"(, "arithmetic": "f16"})"), testing::HasSubstr("'arithmetic' is none of"));
 }
 
+TEST_F(ProblemFile, ScalesAreOfPartsOfTheDepth) {
+  const std::string product = R"({"dtype": "f8e4m3", "m": 4, "n": 256, "k": 512, "right": "turned", "result": "bf16")";
+  const auto problems = read(product + R"(, "scaled_by": 128})");
+  ASSERT_TRUE(problems) << problems.error().message;
+  const auto& problem = std::get<kernel::ContractionProblem>(problems->front().problem);
+  ASSERT_TRUE(problem.scales);
+  EXPECT_EQ(problem.scales->depth, 128);
+  EXPECT_EQ(problem.left.dtype, graph::DType::f8e4m3);
+  EXPECT_EQ(problem.result.dtype, graph::DType::bf16);
+  EXPECT_THAT(form(product + R"(, "scaled_by": 0})"), testing::HasSubstr("'scaled_by' is 0"));
+  EXPECT_THAT(form(product + R"(, "scaled_by": 128, "left": "turned"})"), testing::HasSubstr("'left'"));
+  EXPECT_THAT(form(product + R"(, "scaled_by": 12})"), testing::HasSubstr("depth"));
+}
+
 TEST_F(ProblemFile, SaysWhatIsWrongWithAConvolution) {
   const struct {
     const char *fields, *said;

@@ -5,75 +5,33 @@
 #include "kernel/contraction/computed_operand.h"
 #include "kernel/contraction/merged_contraction.h"
 #include "kernel/contraction/shown_depth.h"
+#include "lab/products/grouped_matmul.h"
 #include "tests/codegen/matmul_case.h"
 
 namespace stitch::codegen::test {
 namespace {
 
-using graph::Comparison;
 using kernel::ContractionProblem;
 using kernel::ContractionSchedule;
 
 constexpr auto f16 = DType::f16, bf16 = DType::bf16, f32 = DType::f32, s32 = DType::s32;
 
-/// As JAX lowers ragged_dot: rows [rows, depth] and a matrix for each group, whose rows are from `begin` to `end`.
 struct Grouped {
   std::string name;
   std::int64_t rows, depth, columns;
-  std::vector<int> sizes;
+  std::vector<int> sizes;  ///< of the groups
   DType dtype = f32;
-  bool gathered = false;  ///< rows are looked up among half as many
-  bool scaled = false;    ///< results are multiplied with a number for each row, in the epilogue
-  bool gradient = false;  ///< of the matrices: groups of what is contracted
-  int products = 1;       ///< that share the rows
-  bool batched = false;   ///< of a gradient: groups are a batch, with another tensor of dy for each
+  bool gathered = false, scaled = false, gradient = false;
+  int products = 1;
+  bool batched = false;
 };
 void PrintTo(const Grouped& each, std::ostream* out) { *out << each.name; }
 
 graph::Graph graph_of(const Grouped& m) {
-  const auto groups = std::ssize(m.sizes);
-  const Dims dims = {groups, m.rows, m.depth};
   Builder b;
-  const Value begin = b.parameter(s32, {groups}), end = b.parameter(s32, {groups});
-  const auto of_group = [&](Value x) { return b.broadcast(x, dims, {0}); };
-  const Value row = b.iota(s32, dims, 1);
-  const Value shown = b.add(
-      Op::bit_and, {b.compare(Comparison::le, of_group(begin), row), b.compare(Comparison::lt, row, of_group(end))});
-  Value x = b.parameter(m.dtype, {m.gathered ? m.rows / 2 : m.rows, m.depth});
-  if (m.gathered) {
-    graph::GatherAttributes a;
-    a.offset_dims = {1};
-    a.collapsed_slice_dims = a.start_index_map = {0};
-    a.index_vector_dim = 1;
-    a.slice_sizes = {1, m.depth};
-    x = b.add(Op::gather, {x, b.parameter(s32, {m.rows})}, std::move(a));
-  }
-  const Value left = b.select(shown, b.broadcast(x, dims, {1, 2}), b.filled(m.dtype, dims, 0));
-  std::vector<Value> results;
-  for (int product = 0; product < m.products; ++product) {
-    graph::DotAttributes a;
-    a.result = f32;
-    if (m.batched) {
-      a.lhs_batch = a.rhs_batch = {0};
-      a.lhs_contracting = a.rhs_contracting = {1};
-      const Value dy = b.parameter(m.dtype, {m.rows, m.columns});
-      results.push_back(b.dot(left, b.broadcast(dy, {groups, m.rows, m.columns}, {1, 2}), a));
-      continue;
-    }
-    if (m.gradient) {
-      a.lhs_contracting = {1};
-      a.rhs_contracting = {0};
-      results.push_back(b.dot(left, b.parameter(m.dtype, {m.rows, m.columns}), a));
-      continue;
-    }
-    a.lhs_contracting = {2, 0};
-    a.rhs_contracting = {1, 0};
-    Value sum = b.dot(left, b.parameter(m.dtype, {groups, m.depth, m.columns}), a);
-    const Dims result = {m.rows, m.columns};
-    if (m.scaled) sum = b.add(Op::multiply, {sum, b.broadcast(b.parameter(f32, {m.rows}), result, {0})});
-    results.push_back(sum);
-  }
-  auto graph = b.finish(results);
+  const lab::GroupedMatmul each{m.rows,     m.depth,  m.columns,  std::ssize(m.sizes), m.dtype,
+                                m.gathered, m.scaled, m.gradient, m.products,          m.batched};
+  auto graph = b.finish(results_of(b, each));
   if (!graph) throw std::runtime_error(graph.error().message);
   return *std::move(graph);
 }

@@ -12,50 +12,12 @@
 #include "tests/codegen/merged_case.h"
 #include "tests/codegen/normed_case.h"
 #include "tests/codegen/summed_case.h"
+#include "tests/codegen/tensor_memory_case.h"
 
 namespace stitch::codegen::test {
 namespace {
 
 using kernel::ContractionInstruction;
-using kernel::ContractionProblem;
-using kernel::ContractionSchedule;
-
-const DeviceSpec& b200() {
-  static const DeviceSpec device = *find_device("b200");
-  return device;
-}
-
-/// Tiles of 128 rows or a multiple of them, of which a warp has 32.
-struct InTensorMemory {
-  std::string name;
-  Matmul matmul;
-  int block_rows = 128, block_columns = 64, block_depth = 64, warp_columns = 64, stages = 3;
-  int cluster = 1, resident = 1, warp_rows = 32;
-};
-void PrintTo(const InTensorMemory& each, std::ostream* out) { *out << each.name; }
-
-ContractionSchedule schedule_of(const ContractionProblem& problem, const InTensorMemory& each) {
-  ContractionSchedule s;
-  s.instruction = kernel::tensor_memory_instruction_for(problem, b200()).value();
-  s.block_rows = each.block_rows;
-  s.block_columns = each.block_columns;
-  s.block_depth = each.block_depth;
-  s.warp_rows = each.warp_rows;
-  s.warp_columns = each.warp_columns;
-  s.thread_rows = s.thread_columns = 0;
-  s.stages = each.stages;
-  s.group = 2;
-  s.tensor_copies = true;
-  s.cluster = each.cluster;
-  s.resident = each.resident;
-  fit_accesses(problem, s);
-  return s;
-}
-
-KernelCase case_of(const InTensorMemory& each) {
-  const ContractionProblem problem = problem_of(each.matmul);
-  return test::case_of(problem, schedule_of(problem, each), b200());
-}
 
 class TensorMemoryEmulated : public testing::TestWithParam<InTensorMemory> {};
 
@@ -184,7 +146,7 @@ __device__ void load_at_once(C& cores, u32 at, int row, int column) {
 
 /// Tiles of 128 × `columns` by pairs, or where rows are combined by all blocks of a row, of any problem.
 void expect_right_in_tensor_memory(const ContractionProblem& problem, int columns, int warp_columns, int cluster) {
-  ContractionSchedule s = schedule_of(problem, {"", {}, 128, columns, 64, warp_columns, 3, cluster, 4});
+  ContractionSchedule s = schedule_of(problem, InTensorMemory{"", {}, 128, columns, 64, warp_columns, 3, cluster, 4});
   s.group = problem.row_reductions.empty() ? 2 : 1;
   SCOPED_TRACE(to_string(problem) + "\n" + to_string(s));
   const KernelCase each = test::case_of(problem, s, b200());

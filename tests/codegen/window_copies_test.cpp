@@ -259,6 +259,19 @@ TEST_P(WindowCopiesInTensorMemoryEmulated, AreRight) {
   const KernelCase each = case_of(problem, schedule, *find_device("b200"));
   EXPECT_EQ(each.architecture, "sm_100a");
   expect_right(each, inputs_of(*each.graph));
+  if (schedule.cluster != 2) return;
+  ContractionSchedule together = schedule;
+  together.paired = true;
+  SCOPED_TRACE(to_string(together));
+  const KernelCase paired = case_of(problem, together, *find_device("b200"));
+  expect_right(paired, inputs_of(*paired.graph));
+  // The first block has idle rows of both multiplied, which the second one cleared.
+  const std::string_view meets = "meet_in_pair();";
+  KernelCase broken = paired;
+  const std::size_t at = broken.kernel.source.find(meets);
+  if (at == std::string::npos) return;
+  broken.kernel.source.erase(at, meets.size());
+  EXPECT_THAT(launch(broken, inputs_of(*paired.graph)).findings, testing::Not(testing::IsEmpty()));
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -282,7 +295,15 @@ INSTANTIATE_TEST_SUITE_P(
                             .dtype = bf16,
                             .result = bf16,
                             .epilogue = "bias"},
-                           {.block_columns = 128, .cluster = 2, .resident = 2}}),
+                           {.block_columns = 128, .cluster = 2, .resident = 2}},
+                    Copied{{.name = "pairs_of_filters_first",
+                            .images = 4,
+                            .features = 72,
+                            .results = 96,
+                            .extents = {8, 8},
+                            .padding = {1, 1},
+                            .filters_first = true},
+                           {.cluster = 2, .resident = 2}}),
     [](const auto& each) { return each.param.convolution.name; });
 
 /// Without one of its waits a pair of blocks multiplies what is not there yet, or overwrites what is still read.

@@ -260,6 +260,71 @@ TEST(TensorCopy, FindsMisuse) {
   }
 }
 
+/// Two blocks of a cluster bring a box each, whose bytes the first one's barrier counts; behind it both show theirs.
+std::string pair_kernel(const std::string& how) {
+  return fmt::format(R"(.version 8.7
+.target sm_100a
+.address_size 64
+.visible .entry pair(.param .align 64 .b8 from[128], .param .u64 seen)
+.reqntid 32
+{{
+  .reg .b32 %tile, %bar, %first_bar, %tid, %rank, %row, %at, %word;
+  .reg .b64 %from, %seen, %place;
+  .reg .pred %first, %waits, %done;
+  .shared .align 128 .b8 tile_bytes[128];
+  .shared .align 8 .b64 barrier;
+  mov.b64 %from, from; cvta.param.u64 %from, %from;
+  ld.param.u64 %seen, [seen];
+  mov.u32 %tile, tile_bytes; mov.u32 %bar, barrier; mov.u32 %tid, %tid.x; mov.u32 %rank, %cluster_ctarank;
+  setp.eq.u32 %first, %tid, 0; setp.eq.u32 %waits, %rank, 0;
+  @%first mbarrier.init.shared::cta.b64 [%bar], 1;
+  fence.mbarrier_init.release.cluster;
+  barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+  mapa.shared::cluster.u32 %first_bar, %bar, 0;
+  shl.b32 %row, %rank, 2;
+  @%first cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes{} [%tile], [%from, {{0, %row}}], [%first_bar];
+  @!%waits bra there;
+  @%first mbarrier.arrive.expect_tx.shared::cta.b64 _, [%bar], 256;
+wait:
+  mbarrier.try_wait.parity.shared::cta.b64 %done, [%bar], 0;
+  @!%done bra wait;
+there:
+  barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+  shl.b32 %at, %tid, 2; add.u32 %word, %tile, %at;
+  ld.shared.u32 %word, [%word];
+  shl.b32 %rank, %rank, 7; add.u32 %at, %at, %rank;
+  cvt.u64.u32 %place, %at; add.u64 %place, %seen, %place;
+  st.global.u32 [%place], %word;
+  ret;
+}}
+)",
+                     how);
+}
+
+TEST(TensorCopy, OfAPairTellsTheBarrierOfEitherBlock) {
+  const std::vector<float> values = test::noise(64, 3);
+  const auto run = [&](const std::string& how, std::vector<float>* seen) {
+    Memory memory;
+    TensorMap map = matrix(8, 8, 4, 8);
+    map.address = test::put(memory, "from", values).address;
+    std::array<std::byte, TensorMap::bytes> bytes{};
+    encode_tensor_map(map, bytes);
+    const Buffer out = test::make(memory, "seen", 256);
+    const Result<Program> program = Program::load(pair_kernel(how));
+    EXPECT_TRUE(program.ok()) << program.error().message;
+    LaunchConfig config = test::shape(2, 32);
+    config.cluster.x = 2;
+    const LaunchReport report = test::run(*program, config, ParameterBlock().add_bytes(bytes, 64).add(out), memory);
+    if (seen != nullptr) *seen = test::get<float>(memory, out);
+    return test::findings_text(report);
+  };
+  std::vector<float> seen;
+  EXPECT_EQ(run(".cta_group::2", &seen), "");
+  EXPECT_EQ(seen, values);
+  EXPECT_NE(run("", nullptr).find("a copy to block 1 of the cluster whose mbarrier is block 0's"), std::string::npos);
+  EXPECT_NE(run(".cta_group::1", nullptr).find("whose mbarrier is block 0's"), std::string::npos);
+}
+
 TEST(TensorCopy, UnknownFormsAreNamed) {
   const auto message_of = [](const std::string& store) {
     const Result<Program> program = Program::load(tile_kernel(2, store));
@@ -270,6 +335,12 @@ TEST(TensorCopy, UnknownFormsAreNamed) {
   EXPECT_NE(message_of("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group")
                 .find("2 coordinates of a tensor of 3 dimensions"),
             std::string::npos);
+  EXPECT_NE(message_of("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group.cta_group::2")
+                .find("copies from shared memory have no .cta_group"),
+            std::string::npos);
+  const Result<Program> multicast = Program::load(pair_kernel(".cta_group::2.multicast::cluster"));
+  ASSERT_FALSE(multicast.ok());
+  EXPECT_NE(multicast.error().message.find("a multicast whose mbarriers are those of pairs"), std::string::npos);
 }
 
 }  // namespace

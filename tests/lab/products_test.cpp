@@ -79,8 +79,9 @@ TEST(RandomProducts, AreOfAllKinds) {
     EXPECT_EQ(to_text(drawn.graph) == to_text(deeper.graph), drawn.kind != "product") << drawn.kind;
   }
   EXPECT_THAT(kinds, testing::UnorderedElementsAre("product", "normed product", "gates", "merged products",
-                                                   "convolution", "depthwise convolution", "attention",
-                                                   "attention's gradients", "chain of products"));
+                                                   "computing product", "scaled product", "summed products",
+                                                   "grouped product", "convolution", "depthwise convolution",
+                                                   "attention", "attention's gradients", "chain of products"));
 }
 
 }  // namespace

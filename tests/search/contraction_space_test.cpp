@@ -121,6 +121,23 @@ TEST(ContractionSpace, OfEqualOnesThoseWithThreeStagesAreFirst) {
   EXPECT_EQ(first(16, [](const ContractionSchedule&) { return 1.0; }).stages, 1);
 }
 
+/// Where L2 has much to do beside the prediction; where it has not, the first one stays.
+TEST(ContractionSpace, OfEqualOnesTheOneThatAsksForLessIsFirst) {
+  const auto problem = *kernel::derive_contraction(matmul(DType::f16, 4096, 4096, 1024));
+  const auto first = [&](double us) {
+    return best_contractions(problem, *find_device("l4"), [&](const auto&) { return us; }, {.count = 1})
+        ->best[0]
+        .schedule;
+  };
+  const ContractionSchedule pressed = first(1), idle = first(1e6);
+  EXPECT_EQ(pressed.block_rows + pressed.block_columns, 384) << to_string(pressed);
+  EXPECT_LT(idle.block_rows + idle.block_columns, 256) << to_string(idle);
+  const auto worse = [](const ContractionSchedule& s) { return s.block_rows + s.block_columns > 256 ? 1.1 : 1.0; };
+  const ContractionSchedule better =
+      best_contractions(problem, *find_device("l4"), worse, {.count = 1})->best[0].schedule;
+  EXPECT_EQ(better.block_rows + better.block_columns, 256) << to_string(better);
+}
+
 TEST(ContractionSpace, TilesComeByTheCopyEngineWhereItKnowsTheOperands) {
   const auto count = [](const kernel::ContractionProblem& problem, const ContractionSpaceOptions& options = {}) {
     return std::ranges::count_if(all_of(problem, options), &ContractionSchedule::tensor_copies);

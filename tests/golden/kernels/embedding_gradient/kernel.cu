@@ -1,4 +1,4 @@
-// fragment 0, kernel 0: 125 blocks of 128 threads, cooperative
+// fragment 0, kernel 0: 500 blocks of 128 threads, 2096 bytes of dynamic shared memory
 
 #include "stitch/kernel.cuh"
 
@@ -6,94 +6,89 @@ namespace {
 
 using namespace stitch;
 
-// copy
-__device__ __forceinline__ void group_0_0(f32* __restrict__ out0, const int tile) {
-  // axes  i: 64000 = vector 4, lane 32, warp 4, grid 125
-  const int i_lane = static_cast<int>(threadIdx.x) % 32;
-  const int i_warp = static_cast<int>(threadIdx.x) / 32;
-  const int i_grid = tile;
-  const int i = (i_lane + 32 * i_warp) * 4 + i_grid * 512;
-
-  // sweep 0: store 4
-  f32 result_0[4];
-#pragma unroll
-  for (int v = 0; v < 4; ++v) {
-    result_0[v] = 0.0f;
-  }
-  store<4>(out0 + i, result_0);
-}
-
-// scatter of %4
-__device__ __forceinline__ void group_1_0(const s32* __restrict__ in0, const f32* __restrict__ in1, f32* __restrict__ out0, const int tile) {
-  // axes  i: 256 = lane 2, warp 4, register 2, grid 16; j: 64 = vector 4, lane 16
-  const int j_lane = static_cast<int>(threadIdx.x) % 16;
-  const int i_lane = static_cast<int>(threadIdx.x) / 16 % 2;
-  const int i_warp = static_cast<int>(threadIdx.x) / 32;
-  const int i_grid = tile;
-  const int i0 = (i_lane + 2 * i_warp) + i_grid * 16;
-  const int j = j_lane * 4;
-
-  // sweep 0: scatter 4
-  s32 in0_0[2];
-  bool and_5[2];
-#pragma unroll
-  for (int i_r = 0; i_r < 2; ++i_r) {
-    const int i = i0 + i_r * 8;
-    in0_0[i_r] = load_one<Cached::streamed>(&in0[i]);
-  }
-#pragma unroll
-  for (int i_r = 0; i_r < 2; ++i_r) {
-    const int i = i0 + i_r * 8;
-    const bool compare_2 = in0_0[i_r] >= 0;
-    const bool compare_4 = in0_0[i_r] <= 999;
-    and_5[i_r] = compare_2 && compare_4;
-  }
-  f32 in1_6[2][4];
-#pragma unroll
-  for (int i_r = 0; i_r < 2; ++i_r) {
-    const int i = i0 + i_r * 8;
-    #pragma unroll
-    for (int v = 0; v < 4; ++v) in1_6[i_r][v] = f32{};
-    if (and_5[i_r]) {
-      load<4, Cached::streamed>(in1_6[i_r], in1 + (i * 64 + j));
-    }
-  }
-#pragma unroll
-  for (int i_r = 0; i_r < 2; ++i_r) {
-    const int i = i0 + i_r * 8;
-    f32 result_0[4];
-    #pragma unroll
-    for (int v = 0; v < 4; ++v) {
-      result_0[v] = in1_6[i_r][v];
-    }
-    if (and_5[i_r]) {
-      combine_atomically<Sum, 4>(out0 + (j + static_cast<int>(minimum<s64>(maximum<s64>(in0_0[i_r], 0), 999)) * 64), result_0);
-    }
-  }
-}
-
 }  // namespace
 
-struct Table {
-  u64 words[5];
-};
+// scatter of %4
+extern "C" __global__ void __launch_bounds__(128, 4)
+stitch_9abe76edd9bc(const s32* __restrict__ in0, const f32* __restrict__ in1, f32* __restrict__ out0) {
+  extern __shared__ __align__(16) unsigned char shared[];
+  const int tile = static_cast<int>(blockIdx.x);
+  // axes  i: 1000 = warp 4, grid 250; j: 64 = lane 32, grid 2; k: 256 = loop 256
+  const int j_lane = static_cast<int>(threadIdx.x) % 32;
+  const int i_warp = static_cast<int>(threadIdx.x) / 32;
+  const int j_grid = tile % 2;
+  const int i_grid = tile / 2;
+  const int i = i_warp + i_grid * 4;
+  const int j = j_lane + j_grid * 32;
+  const int k0 = 0;
+  await_predecessor(in0, in1, out0);
 
-extern "C" __global__ void __launch_bounds__(128, 1)
-stitch_9abe76edd9bc(const __grid_constant__ Table table) {
-  const auto none = await_predecessor();
-  u32* const counters = reinterpret_cast<u32*>(table.words[0]);
-  {
-    const int tile = static_cast<int>(blockIdx.x);
-    const u64* const row = table.words + 1;
-    group_0_0(reinterpret_cast<f32*>(row[0] + none), tile);
+  // sum of 256 updates per element, listed by the block, 256 at a time
+  f32 total;
+  total = static_cast<f32>(0.0f);
+  int2* const list = reinterpret_cast<int2*>(shared);
+  int* const found = reinterpret_cast<int*>(list + 256);
+  int2* const ranges = reinterpret_cast<int2*>(found + 4);
+  const int lane = threadIdx.x % 32, part = threadIdx.x / 32;
+  int lowest = 0x7fffffff, highest = -1;
+  lowest = min(lowest, static_cast<int>(i));
+  highest = max(highest, static_cast<int>(min(i, 999)));
+  if (lane == 0) ranges[part] = make_int2(lowest, highest);
+  __syncthreads();
+  if (lane < 4) {
+    lowest = ranges[lane].x;
+    highest = ranges[lane].y;
   }
-
-  grid_barrier(counters + 0, gridDim.x);
-  {
-    const int tile = static_cast<int>(blockIdx.x);
-    if (tile < 16) {
-      const u64* const row = table.words + 2;
-      group_1_0(reinterpret_cast<const s32*>(row[0] + none), reinterpret_cast<const f32*>(row[1] + none), reinterpret_cast<f32*>(row[2] + none), tile);
+#pragma unroll
+  for (int step = 16; step > 0; step /= 2) {
+    lowest = min(lowest, __shfl_xor_sync(0xffffffffu, lowest, step));
+    highest = max(highest, __shfl_xor_sync(0xffffffffu, highest, step));
+  }
+  for (int first = 0; first < 256; first += 256) {
+    unsigned own = 0;
+    int count = 0;
+    #pragma unroll 4
+    for (int turn = 0; turn < 2; ++turn) {
+      const int at = first + part * 64 + turn * 32 + lane;
+      const int k = min(at, 255);
+      const s32 in0_1 = load_one<Cached::streamed>(&in0[k]);
+      const auto goes_to = in0_1;
+      const bool here = at < 256 && goes_to >= lowest && goes_to <= highest;
+      const unsigned all = __ballot_sync(0xffffffffu, here);
+      own = lane == turn ? all : own;
+      count += __popc(all);
+    }
+    if (lane == 0) found[part] = count;
+    __syncthreads();
+    int listed = lane < 4 ? found[lane] : 0, to = lane < part ? listed : 0;
+    #pragma unroll
+    for (int step = 16; step > 0; step /= 2) {
+      listed += __shfl_xor_sync(0xffffffffu, listed, step);
+      to += __shfl_xor_sync(0xffffffffu, to, step);
+    }
+    for (int turn = 0; turn < 2; ++turn) {
+      const unsigned all = __shfl_sync(0xffffffffu, own, turn);
+      if (all >> lane & 1) {
+        const int at = first + part * 64 + turn * 32 + lane;
+        const int k = min(at, 255);
+        const s32 in0_1 = load_one<Cached::streamed>(&in0[k]);
+        const auto goes_to = in0_1;
+        list[to + __popc(all & ((1u << lane) - 1))] = make_int2(at, static_cast<int>(goes_to));
+      }
+      to += __popc(all);
+    }
+    __syncthreads();
+    for (int start = 0; start < listed; start += 32) {
+      const int2 entry = start + lane < listed ? list[start + lane] : make_int2(0, -1);
+      unsigned hits = __ballot_sync(0xffffffffu, entry.y == i);
+      const int count = __popc(hits);
+      #pragma unroll 4
+      for (int turn = 0; turn < count; ++turn, hits &= hits - 1) {
+        const int k = __shfl_sync(0xffffffffu, entry.x, __ffs(static_cast<int>(hits)) - 1);
+        const f32 in1_7 = load_one<Cached::streamed>(&in1[(j + k * 64)]);
+        total = Sum::combine(total, static_cast<f32>(in1_7));
+      }
     }
   }
+  out0[(i * 64 + j)] = narrow<f32>(static_cast<f32>(total));
 }

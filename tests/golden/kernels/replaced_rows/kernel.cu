@@ -1,4 +1,4 @@
-// fragment 0, kernel 0: 512 blocks of 256 threads, 8720 bytes of dynamic shared memory, cooperative
+// fragment 0, kernel 0: 512 blocks of 256 threads, 8288 bytes of dynamic shared memory
 
 #include "stitch/kernel.cuh"
 
@@ -6,51 +6,13 @@ namespace {
 
 using namespace stitch;
 
-// sort of %14; 1 and, 2 compare, 1 select
-__device__ __forceinline__ void group_0_0(const s32* __restrict__ in0, s32* __restrict__ scratch0, s32* __restrict__ scratch1, const int tile, unsigned char* const shared) {
-  // axes  i: 1024 = lane 32, warp 8, register 4
-  const int i_lane = static_cast<int>(threadIdx.x) % 32;
-  const int i_warp = static_cast<int>(threadIdx.x) / 32;
-  const int i0 = (i_lane + 32 * i_warp);
+}  // namespace
 
-  // lines of 1024 in ascending order: 256 threads a line, 4 elements each
-  u64 words[4];
-  const int thread = threadIdx.x % 256;
-#pragma unroll
-  for (int r = 0; r < 4; ++r) {
-    const int at = r * 256 + thread;
-    const int i = at;
-    const s32 in0_0 = load_one<Cached::streamed>(&in0[i]);
-    const bool compare_2 = in0_0 >= 0;
-    const bool compare_4 = in0_0 < 4096;
-    const bool and_5 = compare_2 && compare_4;
-    const s32 select_6 = and_5 ? in0_0 : 4096;
-    words[r] = sort_word<u64, false>(narrow<s32>(static_cast<s32>(select_6)), at);
-  }
-  u64* const line = reinterpret_cast<u64*>(shared) + threadIdx.x / 256 * 1089;
-  sort_line<256, 4>(words, line, thread);
-#pragma unroll
-  for (int r = 0; r < 4; ++r) {
-    const int at = r * 256 + thread;
-    s32* to0;
-    s32* to1;
-    {
-      const int i = at;
-      to0 = scratch0 + i;
-      to1 = scratch1 + i;
-    }
-    *to0 = value_of<s32, false>(words[r]);
-    {
-      const int place = place_of(words[r]);
-      const int i = place;
-      *to1 = narrow<s32>(static_cast<s32>(static_cast<s32>(i)));
-    }
-  }
-  line_is_read<256>();
-}
-
-// scatter of %18
-__device__ __forceinline__ void group_1_0(const f32* __restrict__ in0, s32* __restrict__ scratch0, s32* __restrict__ scratch1, const f32* __restrict__ in1, f32* __restrict__ out0, const int tile, unsigned char* const shared) {
+// scatter of %3
+extern "C" __global__ void __launch_bounds__(256, 4)
+stitch_ac28b976a2af(const f32* __restrict__ in0, const s32* __restrict__ in1, const f32* __restrict__ in2, f32* __restrict__ out0) {
+  extern __shared__ __align__(16) unsigned char shared[];
+  const int tile = static_cast<int>(blockIdx.x);
   // axes  i: 4096 = warp 8, grid 512; j: 64 = lane 32, register 2; k: 1024 = loop 1024
   const int j_lane = static_cast<int>(threadIdx.x) % 32;
   const int i_warp = static_cast<int>(threadIdx.x) / 32;
@@ -58,8 +20,9 @@ __device__ __forceinline__ void group_1_0(const f32* __restrict__ in0, s32* __re
   const int i = i_warp + i_grid * 8;
   const int j0 = j_lane;
   const int k0 = 0;
+  await_predecessor(in0, in1, in2, out0);
 
-  // the last of 1024 updates per element, found in sorted lines of 1024, by the lanes of a warp
+  // the last of 1024 updates per element, listed by the block, 1024 at a time
   f32 total[2];
 #pragma unroll
   for (int j_r = 0; j_r < 2; ++j_r) {
@@ -67,51 +30,70 @@ __device__ __forceinline__ void group_1_0(const f32* __restrict__ in0, s32* __re
     const f32 in0_0 = load_one<Cached::streamed>(&in0[(i * 64 + j)]);
     total[j_r] = static_cast<f32>(in0_0);
   }
+  int2* const list = reinterpret_cast<int2*>(shared);
+  int* const found = reinterpret_cast<int*>(list + 1024);
+  int2* const ranges = reinterpret_cast<int2*>(found + 8);
+  const int lane = threadIdx.x % 32, part = threadIdx.x / 32;
   int lowest = 0x7fffffff, highest = -1;
-  lowest = min(lowest, i);
-  highest = max(highest, min(i, 4095));
-  for (int first = 0; first < 1; first += 32) {
-    int from = (first + static_cast<int>(threadIdx.x % 32)) * 1024, to = from;
-    if (from < 1024) {
-      int last = from + 1024;
-      for (int behind = last; from < behind;) {
-        const int k = from + (behind - from) / 2;
-        const s32 scratch0_1 = scratch0[k];
-        const bool before = scratch0_1 < lowest;
-        from = before ? k + 1 : from;
-        behind = before ? behind : k;
-      }
-      to = from;
-      for (int step = 1; to + step <= last; step *= 2) {
-        const int k = to + step - 1;
-        const s32 scratch0_1 = scratch0[k];
-        if (scratch0_1 > highest) {
-          last = k;
-          break;
-        }
-        to = k + 1;
-      }
-      for (int behind = last; to < behind;) {
-        const int k = to + (behind - to) / 2;
-        const s32 scratch0_1 = scratch0[k];
-        const bool before = scratch0_1 < highest + 1;
-        to = before ? k + 1 : to;
-        behind = before ? behind : k;
-      }
+  lowest = min(lowest, static_cast<int>(i));
+  highest = max(highest, static_cast<int>(min(i, 4095)));
+  if (lane == 0) ranges[part] = make_int2(lowest, highest);
+  __syncthreads();
+  if (lane < 8) {
+    lowest = ranges[lane].x;
+    highest = ranges[lane].y;
+  }
+#pragma unroll
+  for (int step = 16; step > 0; step /= 2) {
+    lowest = min(lowest, __shfl_xor_sync(0xffffffffu, lowest, step));
+    highest = max(highest, __shfl_xor_sync(0xffffffffu, highest, step));
+  }
+  for (int first = 0; first < 1024; first += 1024) {
+    unsigned own = 0;
+    int count = 0;
+    #pragma unroll 4
+    for (int turn = 0; turn < 4; ++turn) {
+      const int at = first + part * 128 + turn * 32 + lane;
+      const int k = min(at, 1023);
+      const s32 in1_1 = load_one<Cached::streamed>(&in1[k]);
+      const auto goes_to = in1_1;
+      const bool here = at < 1024 && goes_to >= lowest && goes_to <= highest;
+      const unsigned all = __ballot_sync(0xffffffffu, here);
+      own = lane == turn ? all : own;
+      count += __popc(all);
     }
-    if (!__any_sync(0xffffffffu, from < to)) continue;
-    int begin = from, end = to;
-    for (unsigned found = __ballot_sync(0xffffffffu, begin < end); found != 0; found &= found - 1) {
-      const int lane = __ffs(static_cast<int>(found)) - 1;
-      const int last = __shfl_sync(0xffffffffu, end, lane);
-      #pragma unroll 2
-      for (int k = __shfl_sync(0xffffffffu, begin, lane); k < last; ++k) {
+    if (lane == 0) found[part] = count;
+    __syncthreads();
+    int listed = lane < 8 ? found[lane] : 0, to = lane < part ? listed : 0;
+    #pragma unroll
+    for (int step = 16; step > 0; step /= 2) {
+      listed += __shfl_xor_sync(0xffffffffu, listed, step);
+      to += __shfl_xor_sync(0xffffffffu, to, step);
+    }
+    for (int turn = 0; turn < 4; ++turn) {
+      const unsigned all = __shfl_sync(0xffffffffu, own, turn);
+      if (all >> lane & 1) {
+        const int at = first + part * 128 + turn * 32 + lane;
+        const int k = min(at, 1023);
+        const s32 in1_1 = load_one<Cached::streamed>(&in1[k]);
+        const auto goes_to = in1_1;
+        list[to + __popc(all & ((1u << lane) - 1))] = make_int2(at, static_cast<int>(goes_to));
+      }
+      to += __popc(all);
+    }
+    __syncthreads();
+    for (int start = 0; start < listed; start += 32) {
+      const int2 entry = start + lane < listed ? list[start + lane] : make_int2(0, -1);
+      unsigned hits = __ballot_sync(0xffffffffu, entry.y == i);
+      const int count = __popc(hits);
+      #pragma unroll 4
+      for (int turn = 0; turn < count; ++turn, hits &= hits - 1) {
+        const int k = __shfl_sync(0xffffffffu, entry.x, __ffs(static_cast<int>(hits)) - 1);
         #pragma unroll
         for (int j_r = 0; j_r < 2; ++j_r) {
           const int j = j0 + j_r * 32;
-          const s32 scratch1_7 = scratch1[k];
-          const f32 in1_8 = load_one<Cached::streamed>(&in1[(j + static_cast<int>(minimum<s64>(maximum<s64>(scratch1_7, 0), 1023)) * 64)]);
-          total[j_r] = static_cast<f32>(in1_8);
+          const f32 in2_7 = load_one<Cached::streamed>(&in2[(j + k * 64)]);
+          total[j_r] = static_cast<f32>(in2_7);
         }
       }
     }
@@ -120,32 +102,5 @@ __device__ __forceinline__ void group_1_0(const f32* __restrict__ in0, s32* __re
   for (int j_r = 0; j_r < 2; ++j_r) {
     const int j = j0 + j_r * 32;
     out0[(i * 64 + j)] = narrow<f32>(static_cast<f32>(total[j_r]));
-  }
-}
-
-}  // namespace
-
-struct Table {
-  u64 words[9];
-};
-
-extern "C" __global__ void __launch_bounds__(256, 4)
-stitch_c3d7734f1f0f(const __grid_constant__ Table table) {
-  extern __shared__ __align__(16) unsigned char shared[];
-  const auto none = await_predecessor();
-  u32* const counters = reinterpret_cast<u32*>(table.words[0]);
-  {
-    const int tile = static_cast<int>(blockIdx.x);
-    if (tile < 1) {
-      const u64* const row = table.words + 1;
-      group_0_0(reinterpret_cast<const s32*>(row[0] + none), reinterpret_cast<s32*>(row[1] + none), reinterpret_cast<s32*>(row[2] + none), tile, shared);
-    }
-  }
-
-  grid_barrier(counters + 0, gridDim.x);
-  {
-    const int tile = static_cast<int>(blockIdx.x);
-    const u64* const row = table.words + 4;
-    group_1_0(reinterpret_cast<const f32*>(row[0] + none), reinterpret_cast<s32*>(row[1] + none), reinterpret_cast<s32*>(row[2] + none), reinterpret_cast<const f32*>(row[3] + none), reinterpret_cast<f32*>(row[4] + none), tile, shared);
   }
 }
