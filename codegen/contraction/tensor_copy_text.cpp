@@ -110,7 +110,7 @@ std::string place_text(const TensorBox::Place& place, std::string_view k, std::s
 /// Blocks that bring what others multiply: those of a row, or below one another.
 int blocks_together(const ContractionProblem& problem, const ContractionSchedule& s) {
   const kernel::TensorShares shares = kernel::tensor_shares(problem, s);
-  return std::max({shares.left, shares.right, s.paired ? 2 : 1});
+  return std::max({shares.left, shares.right, s.paired ? s.cluster : 1});
 }
 
 /// How copies come: to this block, to all that share a tile, or counted by a pair's first block.
@@ -126,23 +126,27 @@ void print_boxes(Writer& out, bool left, std::string_view map, std::string_view 
   const std::string name = left ? "Left" : "Right";
   const bool along_depth = kernel::contiguity(operand) != kernel::Contiguity::free;
   const std::string first = left ? "block_row" : "block_column", tiles = left ? "shared" : "right_tiles";
+  // Of pairs those that have the same half of the columns.
+  std::string receivers = std::to_string((1 << shares) - 1);
+  if (paired) receivers = fmt::format("{} << rank % 2", ((1 << 2 * shares) - 1) / 3);
   for (int copy = 0; copy < box.copies; ++copy) {
+    const char* const share = paired ? "rank / 2" : "rank";
     std::string to = fmt::format("{} + at.stage * {}Tile::bytes", tiles, name), free = first;
-    if (own_columns > 0) free += fmt::format(" + rank * {}", own_columns);
+    if (own_columns > 0) free += fmt::format(" + rank % 2 * {}", own_columns);
     std::string k = box.places.empty() ? fmt::format("{} * {}", tile, depth) : std::string(tile);
     if (along_depth) {
       if (shares > 1) {
-        to += fmt::format(" + rank * {}", box.lines * depth * graph::byte_size(operand.dtype));
-        free += fmt::format(" + rank * {}", box.lines);
+        to += fmt::format(" + {} * {}", share, box.lines * depth * graph::byte_size(operand.dtype));
+        free += fmt::format(" + {} * {}", share, box.lines);
       }
     } else {
-      const std::string panel =
-          shares > 1 && !box.parts_lines ? fmt::format("(rank * {} + {})", box.copies, copy) : std::to_string(copy);
+      const std::string panel = shares > 1 && !box.parts_lines ? fmt::format("({} * {} + {})", share, box.copies, copy)
+                                                               : std::to_string(copy);
       to += fmt::format(" + {} * {}Tile::panel_bytes", panel, name);
       free += fmt::format(" + {} * 64", panel);
       if (box.parts_lines) {
-        to += fmt::format(" + rank * {}", box.lines * box.line_elements * graph::byte_size(operand.dtype));
-        k += fmt::format(" + rank * {}", box.lines);
+        to += fmt::format(" + {} * {}", share, box.lines * box.line_elements * graph::byte_size(operand.dtype));
+        k += fmt::format(" + {} * {}", share, box.lines);
       }
     }
     if (!box.places.empty()) {
@@ -150,11 +154,11 @@ void print_boxes(Writer& out, bool left, std::string_view map, std::string_view 
       for (const TensorBox::Place& place : box.places)
         at += fmt::format("{}{}", at.empty() ? "" : ", ", place_text(place, k, free));
       out.line("{}({}, {}, {{{}{}}}, full, {});", copy_name(box, shares, paired), to, map, at,
-               batch_coordinates(operand.batch), (1 << shares) - 1);
+               batch_coordinates(operand.batch), receivers);
       continue;
     }
     out.line("{}({}, {}, {{{}, {}{}}}, full, {});", copy_name(box, shares, paired), to, map, along_depth ? k : free,
-             along_depth ? free : k, batch_coordinates(operand.batch), (1 << shares) - 1);
+             along_depth ? free : k, batch_coordinates(operand.batch), receivers);
   }
 }
 
@@ -311,9 +315,10 @@ Status print_staying_blocks(Writer& out, const ContractionProblem& problem, cons
   out.line("unsigned char* const right_tiles = shared + {} * LeftTile::bytes;", s.stages);
   out.line("unsigned char* const own_maps = right_tiles + {} * RightTile::bytes;", s.stages);
   const int together = blocks_together(problem, s);
-  // Those who have done with a stage: each warp that multiplies, or the block's tensor cores; of a pair both at once.
+  // Those who have done with a stage: each warp that multiplies, or the block's tensor cores; of a pair both
+  // at once.
   out.line("const TensorStages<{}, {}, {}{}> stages{{shared_address(own_maps + {})}};", s.stages,
-           tensor_memory ? 1 : shape.warps, together, s.paired ? ", 1" : "",
+           tensor_memory ? 1 : shape.warps, together, s.paired ? fmt::format(", {}", together / 2) : "",
            kernel::tensor_maps(problem) * kernel::tensor_map_bytes);
   if (together > 1) out.line("const int rank = block_of_cluster();");
   print_warpgroup_place(out, s);

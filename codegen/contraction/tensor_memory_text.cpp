@@ -87,7 +87,7 @@ void print_multiplying_thread(Writer& out, const ContractionProblem& problem, co
                               int together, const std::function<void()>& open_tiles) {
   const ContractionShape shape = kernel::shape_of(problem, s);
   out.open("else if (warp == {})", multiplying_warp(shape));
-  out.open("if (is_chosen(){})", s.paired ? " && rank == 0" : "");
+  out.open("if (is_chosen(){})", s.paired ? " && rank % 2 == 0" : "");
   out.line("StageOfTurn<{}> turn;", shape.sum_turns);
   open_tiles();
   out.line("sums.wait_for_room(turn);");
@@ -99,11 +99,11 @@ void print_multiplying_thread(Writer& out, const ContractionProblem& problem, co
   out.line(
       "TileProducts::multiply(shared + at.stage * LeftTile::bytes, right_tiles + at.stage * RightTile::bytes, "
       "tile_sums, k > 0);");
-  const char* const paired = s.paired ? ", true" : "";
-  out.line("tell_when_multiplied<{}{}>(stages.empty(at.stage));", together, paired);
+  out.line("tell_when_multiplied<{}{}>(stages.empty(at.stage));", together, s.paired ? ", true" : "");
   out.line("at.advance();");
   out.close();
-  out.line("tell_when_multiplied<{}{}>(sums.full(turn.stage));", blocks_of_product(s), paired);
+  out.line("{}sums.full(turn.stage){});", s.paired ? "tell_pair(" : "tell_when_multiplied<1>(",
+           s.paired ? ", rank" : "");
   out.line("turn.advance();");
   out.close(2);
   out.line("__syncwarp();");
@@ -127,7 +127,7 @@ void print_taken_sums(Writer& out, const ContractionProblem& problem, const Cont
            shape.sum_columns);
   if (parts > 1) out.open("if (part == {})", parts - 1);
   out.line("hand_over_sums();");
-  out.line("{}", s.paired ? "release_to_first(sums, at.stage);" : "sums.release(at.stage);");
+  out.line("{}", s.paired ? "release_to_first(sums, at.stage, rank);" : "sums.release(at.stage);");
   if (parts > 1) out.close();
   results();
   if (parts > 1) out.close();

@@ -104,7 +104,7 @@ __device__ __forceinline__ void keep_tensor_maps(unsigned char* place, KeptMaps<
 
 // Brings a box, whose first element is at these coordinates (the contiguous one first), to `to`: of this block, or at
 // the same place of every block of the cluster that `blocks` has a bit for. Bytes are counted by their barriers; of a
-// pair (tensor_memory.cuh) by that of either block.
+// pair (tensor_memory.cuh) by that of either block, or of those of each pair's that `barrier` is of.
 template <int rank, bool multicast, bool paired = false>
 __device__ __forceinline__ void copy_box(unsigned char* to, const unsigned char* map, const int (&at)[rank],
                                          u32 barrier, u16 blocks) {
@@ -113,17 +113,21 @@ __device__ __forceinline__ void copy_box(unsigned char* to, const unsigned char*
                " [%0], [%1, {" COORDINATES "}], [" BARRIER "];" ::"r"(shared_address(to)),                        \
                "l"(map), __VA_ARGS__, "r"(barrier)                                                                \
                : "memory");
-#define STITCH_COPY(DIMENSIONS, COORDINATES, BARRIER, BLOCKS, ...)                                          \
-  if constexpr (multicast) {                                                                                \
-    asm volatile("cp.async.bulk.tensor." DIMENSIONS                                                         \
-                 ".shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, " \
-                 "{" COORDINATES "}], [" BARRIER "], " BLOCKS ";" ::"r"(shared_address(to)),                \
-                 "l"(map), __VA_ARGS__, "r"(barrier), "h"(blocks)                                           \
-                 : "memory");                                                                               \
-  } else if constexpr (paired) {                                                                            \
-    STITCH_COPY_BY(".cta_group::2", DIMENSIONS, COORDINATES, BARRIER, __VA_ARGS__)                          \
-  } else {                                                                                                  \
-    STITCH_COPY_BY("", DIMENSIONS, COORDINATES, BARRIER, __VA_ARGS__)                                       \
+#define STITCH_COPY_TO_MANY(HOW, DIMENSIONS, COORDINATES, BARRIER, BLOCKS, ...)                                   \
+  asm volatile("cp.async.bulk.tensor." DIMENSIONS ".shared::cluster.global.tile.mbarrier::complete_tx::bytes" HOW \
+               ".multicast::cluster [%0], [%1, {" COORDINATES "}], [" BARRIER "], " BLOCKS                        \
+               ";" ::"r"(shared_address(to)),                                                                     \
+               "l"(map), __VA_ARGS__, "r"(barrier), "h"(blocks)                                                   \
+               : "memory");
+#define STITCH_COPY(DIMENSIONS, COORDINATES, BARRIER, BLOCKS, ...)                              \
+  if constexpr (multicast && paired) {                                                          \
+    STITCH_COPY_TO_MANY(".cta_group::2", DIMENSIONS, COORDINATES, BARRIER, BLOCKS, __VA_ARGS__) \
+  } else if constexpr (multicast) {                                                             \
+    STITCH_COPY_TO_MANY("", DIMENSIONS, COORDINATES, BARRIER, BLOCKS, __VA_ARGS__)              \
+  } else if constexpr (paired) {                                                                \
+    STITCH_COPY_BY(".cta_group::2", DIMENSIONS, COORDINATES, BARRIER, __VA_ARGS__)              \
+  } else {                                                                                      \
+    STITCH_COPY_BY("", DIMENSIONS, COORDINATES, BARRIER, __VA_ARGS__)                           \
   }
   if constexpr (rank == 2) {
     STITCH_COPY("2d", "%2, %3", "%4", "%5", "r"(at[0]), "r"(at[1]))
@@ -136,6 +140,7 @@ __device__ __forceinline__ void copy_box(unsigned char* to, const unsigned char*
   }
 #undef STITCH_COPY
 #undef STITCH_COPY_BY
+#undef STITCH_COPY_TO_MANY
 }
 
 // ---- stages

@@ -5,7 +5,8 @@
 //
 // Of a pair (`together` = 2: .cta_group::2) the two blocks of a cluster multiply their rows by the same columns, of
 // which each has half in its shared memory. The first one's thread has both multiplied, once what either of them asked
-// for is there, which the first one's barriers count; the tensor cores tell the barriers of both.
+// for is there, which the first one's barriers count; the tensor cores tell the barriers of both. Several pairs of a
+// cluster have the same columns, of which each brings a share to all.
 
 #include "stitch/tensor_copy.cuh"
 
@@ -165,16 +166,21 @@ struct TensorProducts {
   }
 };
 
+// Of a pair: the barriers at the same place of the blocks that `told` has a bit for.
+__device__ __forceinline__ void tell_blocks(u32 barrier, u16 told) {
+  asm volatile(
+      "tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%0], %1;" ::"r"(
+          barrier),
+      "h"(told)
+      : "memory");
+}
+
 // The barrier, of this block or at the same place of each of the first `blocks` of the cluster, is told once all that
-// this thread had multiplied so far is done: sums are there, tiles not read any more. Of a pair both are told.
+// this thread had multiplied so far is done: sums are there, tiles not read any more.
 template <int blocks, bool paired = false>
 __device__ __forceinline__ void tell_when_multiplied(u32 barrier) {
   if constexpr (paired) {
-    asm volatile(
-        "tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%0], %1;" ::"r"(
-            barrier),
-        "h"(static_cast<u16>(3))
-        : "memory");
+    tell_blocks(barrier, static_cast<u16>((1 << blocks) - 1));
   } else if constexpr (blocks == 1) {
     asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];" ::"r"(barrier)
                  : "memory");
@@ -189,14 +195,19 @@ __device__ __forceinline__ void tell_when_multiplied(u32 barrier) {
 
 // ---- pairs
 
-// The barrier at the same place of the cluster's first block.
-__device__ __forceinline__ u32 of_first_block(u32 barrier) {
+// The barriers at the same place of both blocks of the pair that block `rank` of the cluster is of.
+__device__ __forceinline__ void tell_pair(u32 barrier, int rank) {
+  tell_blocks(barrier, static_cast<u16>(3 << (rank & ~1)));
+}
+
+// The barrier at the same place of its first block.
+__device__ __forceinline__ u32 of_first_block(u32 barrier, int rank) {
   u32 there;
-  asm volatile("mapa.shared::cluster.u32 %0, %1, 0;" : "=r"(there) : "r"(barrier));
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(barrier), "r"(rank & ~1));
   return there;
 }
 
-// All threads of both blocks: what was written before is there behind it.
+// All threads of the cluster: what was written before is there behind it.
 __device__ __forceinline__ void meet_in_pair() {
   asm volatile("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
@@ -206,15 +217,16 @@ __device__ __forceinline__ void meet_in_pair() {
 template <class Stages, class Turn>
 __device__ __forceinline__ u32 expect_of_both(const Stages& stages, const Turn& at, int bytes, int rank) {
   stages.wait_for_room(at);
-  if (rank == 0) arrive_expecting(stages.full(at.stage), 2 * bytes);
-  return of_first_block(stages.full(at.stage));
+  if (rank % 2 == 0) arrive_expecting(stages.full(at.stage), 2 * bytes);
+  return of_first_block(stages.full(at.stage), rank);
 }
 
 // A warp of either block has taken its sums: the first one is told, whose thread has the next ones made.
 template <class Stages>
-__device__ __forceinline__ void release_to_first(const Stages& sums, int stage) {
+__device__ __forceinline__ void release_to_first(const Stages& sums, int stage, int rank) {
   if (threadIdx.x % 32 == 0)
-    asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(of_first_block(sums.empty(stage))) : "memory");
+    asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(of_first_block(sums.empty(stage), rank))
+                 : "memory");
 }
 
 // One lane of the warp, which the compiler knows to be one.

@@ -212,10 +212,10 @@ class Pricing {
     time.partial += left_by_block * 3 * d_.l2_latency + (written + read) * tile / c_.alone_bytes_per_clock;
   }
 
-  /// SMs that have work where each has room for so many blocks: those of a row stand in one GPC, and what is left of it
-  /// stays idle.
+  /// SMs that have work where each has room for so many blocks: those of a cluster stand in one GPC, and what is left
+  /// of it stays idle.
   [[nodiscard]] double sms_for(int x) const {
-    return static_cast<double>(kernel::blocks_in_clusters(s_.row_blocks, x, d_)) / x;
+    return static_cast<double>(kernel::blocks_in_clusters(s_.cluster * s_.row_blocks, x, d_)) / x;
   }
   [[nodiscard]] double us_per_cycle() const { return 1e6 / d_.clock_hz; }
   [[nodiscard]] double stage_bytes() const { return static_cast<double>(shape_.left_bytes + shape_.right_bytes); }

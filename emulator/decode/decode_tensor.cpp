@@ -43,7 +43,6 @@ Status Decoder::tensor_copy(bool reduces) {
   access.paired = group == "cta_group::2";
   access.multicast = modifiers_.take("multicast::cluster");
   take_cache_hints();
-  if (access.paired && access.multicast) return unsupported("a multicast whose mbarriers are those of pairs");
   const bool loads = from == "global" && to.starts_with("shared::");
   if (!loads && !(from == "shared::cta" && to == "global")) {
     return unsupported(fmt::format("a tensor copy from {} to {}", from, to));

@@ -181,8 +181,15 @@ void Interpreter::send_to_shared(const Instruction& in, const BulkAccess& access
   for (std::uint32_t rank = 0; rank < unit_->blocks.size(); ++rank) {
     if (((receivers >> rank) & 1) == 0) continue;
     Block& receiver = *unit_->blocks[rank];
-    // In every receiving block data and mbarrier have the offsets that they have in the named one.
-    const std::uint64_t signal = access.multicast ? shared_tag(rank) + (barrier_address & within) : barrier_address;
+    // In every receiving block data and mbarrier have the offsets that they have in the named one; of pairs the
+    // mbarrier of the receiver or its peer, whichever has the place in its pair that the named mbarrier's block has.
+    std::uint32_t signalling = rank;
+    if (access.paired) {
+      const std::uint64_t named = barrier_address >> shared_rank_shift;
+      signalling = (rank & ~1U) | ((named == 0 ? block_->rank : static_cast<std::uint32_t>(named - 1)) & 1U);
+    }
+    const std::uint64_t signal =
+        access.multicast ? shared_tag(signalling) + (barrier_address & within) : barrier_address;
     SharedTarget signalled;
     Mbarrier* barrier = find_mbarrier(signal, Space::shared_cluster, lane, signalled);
     if (barrier == nullptr) continue;

@@ -109,7 +109,7 @@ std::string tensor_memory(const Problem& p, const Schedule& s, const DeviceSpec&
     return fmt::format("rows of {} columns in registers", s.warp_columns);
   if (s.stages < 2) return "a stage that is multiplied, and none on its way";
   if (s.fragment_stages != 1 || !s.swizzle) return "operands are read from shared memory, swizzled";
-  if (s.paired && s.cluster != 2) return fmt::format("pairs in clusters of {}", s.cluster);
+  if (s.paired && s.cluster % 2 != 0) return fmt::format("pairs in clusters of {}", s.cluster);
   if (s.paired && s.block_columns % paired_columns != 0) return fmt::format("{} columns of pairs", s.block_columns);
   const ContractionShape shape = shape_of(p, s);
   // Whoever finds no columns waits until another block ends; of a cluster, which may wait for a block that waits

@@ -114,8 +114,8 @@ struct ContractionSchedule {
   bool tensor_copies = false;
   int cluster = 1;   ///< of those, blocks below one another: what they share of the right operand is read once for all
   int resident = 0;  ///< blocks of the grid, which walk all tiles; 0: one for each
-  /// tcgen05: the two blocks of a cluster multiply their rows together (.cta_group::2). Each has its own rows of the
-  /// left operand and half of the columns of the right one, and its own rows' sums.
+  /// tcgen05: a cluster's blocks multiply their rows two by two together (.cta_group::2). Each has its own rows of the
+  /// left operand, half of the columns of the right one, and its own rows' sums.
   bool paired = false;
 
   bool operator==(const ContractionSchedule&) const = default;

@@ -240,7 +240,7 @@ Result<std::vector<TensorBox>> boxes_of_left(const ContractionProblem& problem, 
 TensorShares tensor_shares(const ContractionProblem& problem, const ContractionSchedule& s) {
   const bool whole =
       s.row_blocks > 1 && s.block_rows % s.row_blocks == 0 && boxes_of_left(problem, s, s.row_blocks).ok();
-  return {whole ? s.row_blocks : 1, s.paired ? 1 : s.cluster};
+  return {whole ? s.row_blocks : 1, s.paired ? s.cluster / 2 : s.cluster};
 }
 
 Result<std::vector<TensorBox>> left_boxes(const ContractionProblem& problem, const ContractionSchedule& s) {

@@ -49,8 +49,8 @@ Result<TensorBox> tensor_box_of(const ContractionOperand& operand, std::int64_t 
                                 int free, int depth, int shares);
 
 /// Blocks that bring one tile together, of which each gets all: of the left operand those of a row, where their shares
-/// are whole boxes, and of the right one those below one another. 1: every block brings its own, as of a pair, of which
-/// each has half of the right operand's columns to itself.
+/// are whole boxes, and of the right one those below one another (of pairs, of which each block has half of the
+/// columns, those of other pairs that have the same half). 1: every block brings its own.
 struct TensorShares {
   int left = 1, right = 1;
 };

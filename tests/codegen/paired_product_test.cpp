@@ -21,7 +21,7 @@ constexpr auto f16 = DType::f16, bf16 = DType::bf16, s8 = DType::s8, u8 = DType:
 
 /// Tiles of `block_rows` × `block_columns` of each block, of which `blocks` stay.
 InTensorMemory paired(std::string name, Matmul matmul, int block_rows, int block_columns, int block_depth,
-                      int warp_columns, int stages, int blocks) {
+                      int warp_columns, int stages, int blocks, int cluster = 2) {
   return {std::move(name),
           std::move(matmul),
           block_rows,
@@ -29,7 +29,7 @@ InTensorMemory paired(std::string name, Matmul matmul, int block_rows, int block
           block_depth,
           warp_columns,
           stages,
-          2,
+          cluster,
           blocks,
           32,
           true};
@@ -42,7 +42,7 @@ TEST_P(PairedProductEmulated, IsRight) {
   const ContractionSchedule schedule = schedule_of(problem, GetParam());
   SCOPED_TRACE(to_string(problem) + "\n" + to_string(schedule));
   const KernelCase each = case_of(GetParam());
-  EXPECT_EQ(each.kernel.cluster, 2);
+  EXPECT_EQ(each.kernel.cluster, GetParam().cluster);
   const std::string ptx = compile(each.kernel, each.architecture).ptx;
   EXPECT_THAT(ptx, testing::HasSubstr("tcgen05.mma.cta_group::2.kind::"));
   EXPECT_THAT(ptx, testing::HasSubstr("complete_tx::bytes.cta_group::2"));
@@ -73,6 +73,10 @@ INSTANTIATE_TEST_SUITE_P(
         paired("lines_64", {"", {1, 200, 64, 96}, f16, plain, turned}, 128, 64, 32, 64, 5, 2),
         paired("ragged", {"", {3, 172, 96, 200}, bf16, plain, turned, bf16}, 128, 64, 64, 64, 3, 4),
         paired("second_is_empty", {"", {1, 300, 72, 136}, f16, plain, turned}, 128, 64, 64, 64, 3, 4),
+        paired("two_pairs", {"", {1, 1024, 128, 320}, f16, plain, turned}, 128, 64, 64, 64, 3, 4, 4),
+        paired("two_pairs_stay", {"", {2, 900, 128, 200}, bf16, plain, turned, bf16}, 128, 64, 64, 64, 3, 8, 4),
+        paired("two_pairs_of_panels", {"", {1, 512, 256, 192}, f16, turned, plain}, 128, 256, 64, 256, 4, 4, 4),
+        paired("four_pairs", {"", {1, 1024, 128, 192}, f16, plain, turned}, 128, 64, 64, 64, 3, 8, 8),
         paired("gelu", {"", {1, 200, 72, 256}, f16, plain, turned, f32, "gelu"}, 128, 64, 64, 64, 3, 2),
         paired("residual", {"", {1, 164, 96, 256}, bf16, plain, turned, bf16, "residual"}, 128, 64, 64, 64, 3, 2),
         paired("result_turned", {"", {1, 200, 128, 256}, bf16, plain, turned, bf16, "turned"}, 128, 128, 64, 128, 3, 2),
@@ -98,9 +102,8 @@ TEST(PairedProductKernelEmulated, EveryWaitAndFenceIsNeeded) {
   EXPECT_THAT(launch(each, inputs_of(*each.graph)).findings, testing::IsEmpty());
   for (const char* wait :
        {"stages.wait_for(at);", "sums.wait_for(at);", "sums.wait_for_room(turn);", "hand_over_sums();",
-        "stages.begin();", "stages.end();", "sums.prepare();", "release_to_first(sums, at.stage);",
-        "tell_when_multiplied<2, true>(stages.empty(at.stage));",
-        "tell_when_multiplied<2, true>(sums.full(turn.stage));"}) {
+        "stages.begin();", "stages.end();", "sums.prepare();", "release_to_first(sums, at.stage, rank);",
+        "tell_when_multiplied<2, true>(stages.empty(at.stage));", "tell_pair(sums.full(turn.stage), rank);"}) {
     EXPECT_TRUE(is_found(profiler::test::mutated(each, wait, ";"))) << wait;
   }
   // Both fences of who takes over: of sums that are there, and of room for the next ones.
@@ -137,7 +140,7 @@ __device__ u32 expect_otherwise(const Stages& stages, const Turn& at, int bytes,
                    fmt::format(fmt::runtime(expecting), room, bytes, barrier));
   };
   const char* const room = "stages.wait_for_room(at);";
-  const char* const barrier = "of_first_block(stages.full(at.stage))";
+  const char* const barrier = "of_first_block(stages.full(at.stage), rank)";
   EXPECT_FALSE(is_found(expect(room, "2 * bytes", barrier)));
   EXPECT_TRUE(is_found(expect(room, "bytes", barrier))) << "bytes of one block";
   EXPECT_TRUE(is_found(expect(room, "2 * bytes", "stages.full(at.stage)"))) << "barriers of each block's own";
@@ -146,16 +149,31 @@ __device__ u32 expect_otherwise(const Stages& stages, const Turn& at, int bytes,
       << "the second block does not wait for room";
   // Copies whose barrier is the peer's say so.
   EXPECT_TRUE(is_found(changed({{"copy_box<2, false, true>(", "copy_box<2, false>("}})));
-  EXPECT_TRUE(is_found(changed({{"release_to_first(sums, at.stage);", "if (rank == 0) sums.release(at.stage);"}})))
+  EXPECT_TRUE(
+      is_found(changed({{"release_to_first(sums, at.stage, rank);", "if (rank == 0) sums.release(at.stage);"}})))
       << "arrivals that are not the other block's";
   EXPECT_TRUE(is_found(changed({{"TensorStages<2, 4, 2> sums", "TensorStages<2, 4, 1> sums"}})))
       << "sums of the second block that nobody waits for";
-  EXPECT_TRUE(is_found(
-      changed({{"tell_when_multiplied<2, true>(sums.full(turn.stage));", "tell_first(sums.full(turn.stage));"}},
-              R"(__device__ void tell_first(u32 barrier) {
+  EXPECT_TRUE(is_found(changed({{"tell_pair(sums.full(turn.stage), rank);", "tell_first(sums.full(turn.stage));"}},
+                               R"(__device__ void tell_first(u32 barrier) {
   asm volatile("tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.b64 [%0];" ::"r"(barrier) : "memory");
 }
 )"))) << "only the first block knows of sums";
+}
+
+/// Two pairs that share their columns: each overwrites what the other one may still read, and is told by both.
+TEST(PairedProductKernelEmulated, OtherPairsAreWaitedForAndTold) {
+  const KernelCase each = case_of(paired("", {"", {1, 2048, 64, 384}, f16, plain, turned}, 128, 64, 64, 64, 3, 4, 4));
+  EXPECT_THAT(each.kernel.source, testing::HasSubstr("TensorStages<3, 1, 4, 2> stages"));
+  EXPECT_THAT(launch(each, inputs_of(*each.graph)).findings, testing::IsEmpty());
+  for (const auto& [from, to] :
+       {std::pair{"TensorStages<3, 1, 4, 2> stages", "TensorStages<3, 1, 4, 1> stages"},
+        std::pair{"tell_when_multiplied<4, true>(stages.empty(at.stage));", "tell_pair(stages.empty(at.stage), rank);"},
+        std::pair{"tell_pair(sums.full(turn.stage), rank);", "tell_pair(sums.full(turn.stage), 0);"},
+        std::pair{"copy_box<2, true, true>(", "copy_box<2, true>("}, std::pair{"5 << rank % 2", "5"},
+        std::pair{"release_to_first(sums, at.stage, rank);", "release_to_first(sums, at.stage, 0);"},
+        std::pair{"stages.begin();", ";"}, std::pair{"stages.end();", ";"}})
+    EXPECT_TRUE(is_found(profiler::test::mutated(each, from, to))) << from;
 }
 
 TEST(PairedProductKernelEmulated, SeveralProductsAndSumsOfThemAreRight) {
@@ -183,7 +201,7 @@ TEST(PairedProductKernelEmulated, RandomProblemsAreRight) {
     const auto extent = [&](int most) { return 8 * static_cast<std::int64_t>(1 + random.below(most)); };
     const std::int64_t batch = 1 + static_cast<std::int64_t>(random.below(3));
     Matmul matmul = {"",
-                     {batch, 136 + extent(60), extent(30), extent(40)},
+                     {batch, 400 + extent(60), extent(30), extent(40)},
                      among(std::array{f16, bf16}),
                      among(layouts),
                      among(layouts),
@@ -191,9 +209,9 @@ TEST(PairedProductKernelEmulated, RandomProblemsAreRight) {
                      among(std::array<std::string, 4>{"", "bias", "gelu", "turned"})};
     const int width = among(columns);
     const int block_rows = among(rows), depth = among(depths), least = among(stages);
-    const int blocks = 2 + 2 * static_cast<int>(random.below(3));
+    const int cluster = 2 << random.below(2), blocks = cluster * (1 + static_cast<int>(random.below(3)));
     InTensorMemory each =
-        paired("", std::move(matmul), block_rows, width, depth, width > 64 ? width / 2 : width, least, blocks);
+        paired("", std::move(matmul), block_rows, width, depth, width > 64 ? width / 2 : width, least, blocks, cluster);
     const ContractionProblem problem = problem_of(each.matmul);
     // With so few stages that two blocks find room on an SM they may have too many columns of tensor memory together.
     while (!kernel::check_legality(problem, schedule_of(problem, each), b200()) && each.stages < 12) ++each.stages;
@@ -232,7 +250,7 @@ TEST(PairedProductRules, SayWhatIsInTheWay) {
   using S = ContractionSchedule;
   EXPECT_EQ(legality(large, [](S&) {}), "");
   EXPECT_THAT(legality(large, [](S& s) { s.cluster = 1; }), testing::HasSubstr("pairs in clusters of 1"));
-  EXPECT_THAT(legality(large, [](S& s) { s.cluster = 4; }), testing::HasSubstr("pairs in clusters of 4"));
+  EXPECT_THAT(legality(large, [](S& s) { s.cluster = 3; }), testing::HasSubstr("pairs in clusters of 3"));
   EXPECT_THAT(legality(large, [](S& s) { s.block_columns = s.warp_columns = 144; }),
               testing::HasSubstr("144 columns of pairs"));
   InTensorMemory panels = large;

@@ -338,9 +338,6 @@ TEST(TensorCopy, UnknownFormsAreNamed) {
   EXPECT_NE(message_of("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group.cta_group::2")
                 .find("copies from shared memory have no .cta_group"),
             std::string::npos);
-  const Result<Program> multicast = Program::load(pair_kernel(".cta_group::2.multicast::cluster"));
-  ASSERT_FALSE(multicast.ok());
-  EXPECT_NE(multicast.error().message.find("a multicast whose mbarriers are those of pairs"), std::string::npos);
 }
 
 }  // namespace
