@@ -19,7 +19,7 @@ namespace {
 
 struct ExplainOptions {
   CommonOptions common;
-  std::filesystem::path model, html;
+  std::filesystem::path model, html, database;
   std::string fragment;
   int pairs = 64;
   bool no_run = false;
@@ -64,11 +64,19 @@ std::string text_of(const Product& product) {
 }
 
 /// For --program.
-Result<ExitCode> explain_program(const ExplainOptions& options, import::Imported imported, const tuning::Tuner& tuner) {
+Result<ExitCode> explain_program(const ExplainOptions& options, import::Imported imported, const Session& session) {
+  const tuning::Tuner& tuner = *session.tuner;
+  std::unique_ptr<tuning::RememberingTuner> memory;
+  tuning::KnownCall known;
+  if (session.store != nullptr) {
+    STITCH_ASSIGN(memory, tuning::RememberingTuner::open(*session.store, tuner, session.clock));
+    known = [&memory](const graph::Graph& call) { return memory->call_time(call); };
+  }
   tuning::ProgramRequest request;
+  request.memory = memory.get();
   request.products = options.program;
   STITCH_ASSIGN(const api::Program program, tuning::outline_program(std::move(imported), tuner, request));
-  STITCH_ASSIGN(const ProgramKernels kernels, kernels_of(program, tuner));
+  STITCH_ASSIGN(const ProgramKernels kernels, kernels_of(program, tuner, known));
   if (options.common.json) {
     nlohmann::ordered_json json = {{"model", options.model.filename().string()}};
     json["program"] = to_document(kernels);
@@ -80,11 +88,12 @@ Result<ExitCode> explain_program(const ExplainOptions& options, import::Imported
 }
 
 Result<ExitCode> explain(const ExplainOptions& options) {
-  STITCH_ASSIGN(const auto session, Session::open(options.common));
+  if (!options.database.empty()) STITCH_TRY(check_database(options.database, RealFileSystem()));
+  STITCH_ASSIGN(const auto session, Session::open(options.common, {}, {options.database}));
   import::ImportOptions importing;
   importing.constraints = options.common.constraints;
   STITCH_ASSIGN(auto imported, import::import_file(session->files, options.model, importing));
-  if (options.program) return explain_program(options, std::move(imported), *session->tuner);
+  if (options.program) return explain_program(options, std::move(imported), *session);
   STITCH_TRY(graph::simplify(imported.graph));
   const DeviceSpec& device = session->tuner->scorer().device();
   std::vector<Product> products;
@@ -153,6 +162,10 @@ void add_explain_command(CLI::App& app, ExitCode& code) {
                                           "instead: what the model's program runs, kernel by kernel, with its products "
                                           "by the library or by ours (run --products)")
                              ->transform(products_word());
+  command
+      ->add_option("--db", options->database,
+                   "with --program: products as their plans and the library's calls were measured, where they were")
+      ->needs(program);
   for (CLI::Option* other : {fragment, html, pairs, no_run}) program->excludes(other);
   command->callback([options, &code] {
     const Result<ExitCode> result = explain(*options);

@@ -430,7 +430,7 @@ void add_run_command(CLI::App& app, ExitCode& code) {
       throw CLI::ValidationError("--against", "needs --check or --check-model");
     // By default a GPU gets a program that its stream takes.
     if (command->count("--products") == 0 && gpu_of(*options)) {
-      const bool library = client::StreamLibraries().are_there();
+      const bool library = library::StreamLibraries().are_there();
       options->products = library ? tuning::ProductsBy::stream : tuning::ProductsBy::ours;
     }
     const Result<ExitCode> result = run(*options);

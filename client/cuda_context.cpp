@@ -20,16 +20,6 @@ CurrentContext::~CurrentContext() {
   if (pushed_) context_.driver->pop_context(&popped);
 }
 
-Status DeviceMemory::make(std::int64_t bytes) {
-  release();
-  const std::size_t size = bytes > 0 ? bytes : 1;
-  return driver_.check(driver_.allocate(&address_, size), "cuMemAlloc");
-}
-
-void DeviceMemory::release() {
-  if (address_ != 0) driver_.free(std::exchange(address_, 0));
-}
-
 Status run_on_host_memory(const cuda::DriverApi& driver, Inputs parameters, Outputs results,
                           const std::function<Status(Addresses parameters, Addresses results)>& enqueue) {
   // What was launched on other streams before, whose workspace or arena this run has, too.

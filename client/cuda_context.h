@@ -4,13 +4,13 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <utility>
 
 #include "base/device_spec.h"
 #include "base/device_traits.h"
 #include "base/result.h"
 #include "client/executor.h"
 #include "cuda/driver_api.h"
+#include "library/device_memory.h"
 
 namespace stitch::client {
 
@@ -59,23 +59,7 @@ class BesideCaptures {
   CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
 };
 
-/// Device memory, uninitialised, of a context that is current when it is made and when it ends.
-class DeviceMemory {
- public:
-  explicit DeviceMemory(const cuda::DriverApi& driver) : driver_(driver) {}
-  DeviceMemory(DeviceMemory&& other) noexcept : driver_(other.driver_), address_(std::exchange(other.address_, 0)) {}
-  DeviceMemory& operator=(DeviceMemory&&) = delete;
-  ~DeviceMemory() { release(); }
-
-  /// Errors: resource_exhausted, runtime.
-  Status make(std::int64_t bytes);
-  void release();
-  [[nodiscard]] CUdeviceptr address() const { return address_; }
-
- private:
-  const cuda::DriverApi& driver_;
-  CUdeviceptr address_ = 0;
-};
+using library::DeviceMemory;
 
 /// Waits for what the context has to do, copies parameters into device memory of their own, lets `enqueue` put work on
 /// the default stream with their addresses and those of as much memory for the results, waits, and copies the results

@@ -5,11 +5,11 @@
 
 #include "base/trace.h"
 #include "client/cuda_context.h"
-#include "client/device_events.h"
 #include "client/device_steps.h"
 #include "client/library_calls.h"
 #include "client/program_plans.h"
 #include "client/program_ports.h"
+#include "library/device_events.h"
 
 namespace stitch::client {
 
@@ -131,7 +131,7 @@ class Replay {
 
  private:
   const cuda::DriverApi& driver_;
-  DeviceStream stream_;
+  library::DeviceStream stream_;
   CUgraph graph_ = nullptr;
   CUgraphExec executable_ = nullptr;
 };
@@ -143,7 +143,7 @@ Result<std::vector<double>> cold_times(const CudaContext& context, const Replay&
   const std::int64_t bytes = 2 * context.traits.l2_bytes;
   DeviceMemory filled(driver);
   STITCH_TRY(filled.make(bytes));
-  DeviceEvents events(driver);
+  library::DeviceEvents events(driver);
   STITCH_TRY(events.make(2 * replays));
   for (std::size_t i = 0; i < replays; ++i) {
     STITCH_TRY(driver.check(driver.fill_async(filled.address(), 1, static_cast<std::size_t>(bytes), replay.stream()),
@@ -179,7 +179,7 @@ Result<ReplayTimes> times_of_replay(const CudaContext& context, const std::funct
     STITCH_TRY(cold_times(context, replay));
     return ReplayTimes();
   }
-  DeviceEvents events(driver);
+  library::DeviceEvents events(driver);
   STITCH_TRY(events.make(replays + 1));
   for (std::size_t i = 0; i < warm; ++i) STITCH_TRY(replay.launch());
   STITCH_TRY(events.record(0, replay.stream()));
@@ -263,7 +263,7 @@ Result<ProgramTime> StreamProgram::run_timed(Inputs parameters, Outputs results)
   const CurrentContext current(*contents_->context);
   STITCH_TRY(current.status());
   std::vector<DeviceStep>& steps = contents_->steps;
-  DeviceEvents events(contents_->driver);
+  library::DeviceEvents events(contents_->driver);
   STITCH_TRY(events.make(steps.size() + 1));
   ProgramTime time;
   const auto enqueue = [&](Addresses from, Addresses to) -> Status {

@@ -10,9 +10,11 @@
 #include "api/program_document.h"
 #include "client/cuda_executor.h"
 #include "client/executor.h"
-#include "client/stream_libraries.h"
+#include "library/stream_libraries.h"
 
 namespace stitch::client {
+
+using library::StreamLibraries;
 
 /// What a step of a program did in a timed run.
 struct StepTime {

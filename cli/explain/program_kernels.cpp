@@ -61,7 +61,12 @@ Kernels kernels_of_plan(const search::FusionPlan& plan, const search::Scorer& sc
 }  // namespace
 
 Result<ProgramKernels> kernels_of(const api::Program& program, const tuning::Tuner& tuner,
-                                  const std::stop_token& stop) {
+                                  const tuning::KnownCall& known, const std::stop_token& stop) {
+  const auto measured = [&](const graph::Graph& product) -> Result<std::optional<double>> {
+    if (!known) return std::optional<double>();
+    STITCH_ASSIGN(const auto rival, tuning::library_rival(product, true, tuner, known));
+    return rival ? std::optional(rival->us) : std::nullopt;
+  };
   std::map<int, Kernels> planned;
   const auto keep = [&](int fragment, const search::FusionPlan& plan) {
     planned.emplace(fragment, kernels_of_plan(plan, tuner.scorer()));
@@ -85,6 +90,7 @@ Result<ProgramKernels> kernels_of(const api::Program& program, const tuning::Tun
     if (const auto found = products.find(number); found != products.end()) {
       auto kernel = kernel_of(std::move(found->second), graph, device);
       if (!kernel) return kernel.error().within(names[number]);
+      STITCH_ASSIGN(kernel->rival_measured_us, measured(graph));
       add(*std::move(kernel), times);
       continue;
     }
@@ -96,6 +102,7 @@ Result<ProgramKernels> kernels_of(const api::Program& program, const tuning::Tun
     kernel.bytes = static_cast<double>(kernel::least_bytes(call.graph));
     const auto priced = tuner.product_price(call.graph);
     kernel.us = priced ? priced->library_us : tuner.copy_us(kernel.bytes);
+    STITCH_ASSIGN(kernel.measured_us, measured(call.graph));
     add(std::move(kernel), times);
   }
   std::ranges::stable_sort(result.kernels, std::greater{},
@@ -118,6 +125,11 @@ std::string to_text(const ProgramKernels& program) {
                         100 * kernel.times * kernel.us / all, kernel.times, kernel.us, kernel.bytes / 1e6, over,
                         kernel.kind, kernel.bound_by, kernel.name);
     if (!kernel.runs.empty()) text += fmt::format("{:>58}{}\n", "", kernel.runs);
+    if (kernel.measured_us) text += fmt::format("{:>58}measured: {:.2f} us\n", "", *kernel.measured_us);
+    if (kernel.rival_measured_us) {
+      text += fmt::format("{:>58}by the library: {:.2f} us predicted, {:.2f} measured\n", "", kernel.rival_us,
+                          *kernel.rival_measured_us);
+    }
   }
   if (program.copies > 0) text += fmt::format("  and {:.0f} copies\n", program.copies);
   if (program.foreign_steps > 0) {
@@ -139,6 +151,8 @@ nlohmann::ordered_json to_document(const ProgramKernels& program) {
     if (!kernel.runs.empty()) row["runs"] = kernel.runs;
     if (!kernel.bound_by.empty()) row["bound_by"] = kernel.bound_by;
     if (kernel.kind == "product") row["library_us"] = kernel.rival_us;
+    if (kernel.measured_us) row["measured_us"] = *kernel.measured_us;
+    if (kernel.rival_measured_us) row["library_measured_us"] = *kernel.rival_measured_us;
     json["kernels"].push_back(std::move(row));
   }
   return json;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -8,19 +9,22 @@
 #include "api/program_document.h"
 #include "base/result.h"
 #include "tuning/plans/tuner.h"
+#include "tuning/programs/library_rival.h"
 
 namespace stitch::cli {
 
 /// A kernel of a program, or a call of the library, once for all steps that it runs in.
 struct ProgramKernel {
-  std::string kind = {};      ///< "kernel", "product" (convolutions and attentions among them), "library"
-  std::string name = {};      ///< what it computes
-  std::string runs = {};      ///< its schedule: of a kernel its blocks and threads; of the library's: nothing
-  double times = 0;           ///< in one run of the program
-  double us = 0;              ///< predicted, of one run
-  double bytes = 0;           ///< of device memory, of one run: as planned; of products and calls every operand once
-  double memory_us = 0;       ///< what these bytes take at the bandwidth that a kernel can reach
-  double rival_us = 0;        ///< of a product: what the library's call or calls are predicted to take
+  std::string kind = {};  ///< "kernel", "product" (convolutions and attentions among them), "library"
+  std::string name = {};  ///< what it computes
+  std::string runs = {};  ///< its schedule: of a kernel its blocks and threads; of the library's: nothing
+  double times = 0;       ///< in one run of the program
+  double us = 0;          ///< predicted, of one run
+  std::optional<double> measured_us = {};  ///< of the library's: what its call was measured to take
+  double bytes = 0;      ///< of device memory, of one run: as planned; of products and calls every operand once
+  double memory_us = 0;  ///< what these bytes take at the bandwidth that a kernel can reach
+  double rival_us = 0;   ///< of a product: what the library's call or calls are predicted to take
+  std::optional<double> rival_measured_us = {};  ///< the same with calls as they were measured
   std::string bound_by = {};  ///< the term of the predicted time that decides; of the library's: nothing
 };
 
@@ -35,8 +39,9 @@ struct ProgramKernels {
 
 /// Of a program without plans (tuning::outline_program): plans as they are explored, nothing is compiled. Loops and
 /// branches count as tuning::ProgramPrice has them. Errors: those of exploring, with the fragment's place; cancelled.
+/// `known`: what library calls were measured to take; empty: none was.
 Result<ProgramKernels> kernels_of(const api::Program& program, const tuning::Tuner& tuner,
-                                  const std::stop_token& stop = {});
+                                  const tuning::KnownCall& known = {}, const std::stop_token& stop = {});
 
 /// A table for people.
 std::string to_text(const ProgramKernels& program);

@@ -191,6 +191,9 @@ class Service {
   /// gives away is no part of a program). That there is none, because of the model, is told as an event.
   Status make_program(const JobContext& context, const db::Upload& model, std::string_view name,
                       const graph::Constraints& constraints, const db::Workload& workload);
+  /// Of its program, those that were not tried before.
+  Status tune_fragments(const JobContext& context, const api::Program& program, std::string_view name,
+                        std::set<Hash128>& tried);
   Status add_plan(api::ProgramFragment& fragment) const;
   Result<std::string> train_job(const JobContext& context);
   Result<std::string> prune_job();

@@ -23,18 +23,36 @@ Status Service::make_program(const JobContext& context, const db::Upload& model,
   import::ImportOptions asked;
   asked.constraints = constraints;
   STITCH_ASSIGN(import::Imported imported, import::import_bytes(model.bytes, name, asked));
-  const auto program = tuning::outline_program(std::move(imported), tuner_,
-                                               {.name = name, .source = sha256(model.bytes), .stop = context.stop()});
-  if (context.stop().stop_requested())
-    return make_error(ErrorKind::cancelled, "stopped while the program of {} was made", name);
-  if (!program) {
-    context.report({"program", 1, fmt::format("no program: {}", program.error().message)});
-    return {};
-  }
+  const tuning::ProgramRequest request{
+      .name = name, .source = sha256(model.bytes), .tunes = true, .memory = remembering_, .stop = context.stop()};
   std::set<Hash128> tried;
   for (const db::Workload::Part& part : workload.parts) tried.insert(part.fragment);
-  for (const api::ProgramFragment& fragment : program->fragments) {
-    if (tried.contains(fragment.key) || remembering_->is_settled(fragment.key)) continue;
+  // Plans of products are made, and the library's calls measured beside them, until nobody's time changes the program.
+  tuning::ProductChoices choices(tuner_, remembering_, {}, true, context.stop());
+  while (true) {
+    const auto program = tuning::outline_program(imported, tuner_, request, choices);
+    if (context.stop().stop_requested())
+      return make_error(ErrorKind::cancelled, "stopped while the program of {} was made", name);
+    if (!program) {
+      context.report({"program", 1, fmt::format("no program: {}", program.error().message)});
+      return {};
+    }
+    STITCH_TRY(tune_fragments(context, *program, name, tried));
+    api::Program planned = *program;
+    for (api::ProgramFragment& fragment : planned.fragments) STITCH_TRY(add_plan(fragment));
+    STITCH_ASSIGN(const bool again, choices.settle(planned));
+    if (again) continue;
+    metrics_.count_program();
+    return store_.put_program({workload.key, program->id, tuner_.target().device, std::string(name),
+                               api::encode_program(*program, graph::Encoding::cbor),
+                               remembering_->provenance("generated")});
+  }
+}
+
+Status Service::tune_fragments(const JobContext& context, const api::Program& program, std::string_view name,
+                               std::set<Hash128>& tried) {
+  for (const api::ProgramFragment& fragment : program.fragments) {
+    if (!tried.insert(fragment.key).second || remembering_->is_settled(fragment.key)) continue;
     const Status tuned = tune_and_keep(planners_->own(), fragment.key,
                                        {.fragment = fragment.graph, .name = name, .stop = context.stop()});
     if (context.stop().stop_requested()) return make_error(ErrorKind::cancelled, "stopped while tuning {}", name);
@@ -45,10 +63,7 @@ Status Service::make_program(const JobContext& context, const db::Upload& model,
     if (!tuned && is_stores(tuned.error().kind)) return tuned;
     if (!tuned) context.report({"program", 1, fmt::format("no plan: {}", tuned.error().message)});
   }
-  metrics_.count_program();
-  return store_.put_program({workload.key, program->id, tuner_.target().device, std::string(name),
-                             api::encode_program(*program, graph::Encoding::cbor),
-                             remembering_->provenance("generated")});
+  return {};
 }
 
 Status Service::add_plan(api::ProgramFragment& fragment) const {
@@ -96,9 +111,9 @@ Result<api::Program> Service::outline(std::string_view model, std::string_view n
   STITCH_ASSIGN(import::Imported imported, import::import_bytes(model, name));
   imported.graph.constraints = imported.graph.constraints | constraints;
   STITCH_ASSIGN(const ConstantBudget::Hold constants, constants_.hold(imported.graph));
-  auto program =
-      tuning::outline_program(std::move(imported), tuner_,
-                              {.name = name, .source = sha256(model), .stop = budget.token(), .products = products});
+  auto program = tuning::outline_program(
+      std::move(imported), tuner_,
+      {.name = name, .source = sha256(model), .memory = remembering_, .stop = budget.token(), .products = products});
   if (!program && program.error().kind == ErrorKind::cancelled && !stopping_.stop_requested()) {
     return make_error(ErrorKind::timeout,
                       "outlining {} takes more than {} s; POST /v1/models does it in the background", name,

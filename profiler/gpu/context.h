@@ -7,6 +7,7 @@
 
 #include "base/result.h"
 #include "cuda/driver_api.h"
+#include "library/stream_libraries.h"
 #include "profiler/device/device.h"
 #include "profiler/gpu/cupti_api.h"
 #include "profiler/gpu/monitor.h"
@@ -51,6 +52,7 @@ class GpuContext {
   std::string no_counters;              ///< why counting failed before; not tried again
   bool graph_times_tried = false;       ///< whether CUPTI times graphs as a whole is known
   std::string no_graph_times;           ///< why it does not
+  library::StreamLibraries libraries;   ///< where calls are looked for
   DeviceIdentity identity;
   int ordinal = 0;
   CUcontext context = nullptr;

@@ -133,4 +133,23 @@ Result<std::vector<ActivityInterval>> CuptiTimer::take(std::size_t expected) {
   return intervals;
 }
 
+Result<std::size_t> CuptiTimer::count() {
+  // Longer than CUPTI's own thread has been seen to keep records of work that has ended.
+  using namespace std::chrono_literals;
+  Inbox& box = inbox();
+  std::size_t counted = 0;
+  for (int quiet = 0; quiet < 20;) {
+    STITCH_TRY(api_->check(api_->flush_all(0), "cuptiActivityFlushAll"));
+    {
+      const std::lock_guard lock(box.mutex);
+      const std::size_t more = box.intervals.size() + std::exchange(box.without_times, 0);
+      box.intervals.clear();
+      counted += more;
+      quiet = more > 0 ? 0 : quiet + 1;
+    }
+    std::this_thread::sleep_for(1ms);
+  }
+  return counted;
+}
+
 }  // namespace stitch::profiler

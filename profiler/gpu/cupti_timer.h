@@ -40,6 +40,9 @@ class CuptiTimer {
   /// What has run since the last call, in order of start; the work must have been waited for. `expected`: how many
   /// launches there were. Errors: unavailable (CUPTI delivered another number of records, or records without times).
   Result<std::vector<ActivityInterval>> take(std::size_t expected);
+  /// Forgets what has run since the last call, of which nobody knows how much it was; how many records there were once
+  /// no more came for a while. The work must have been waited for. Error: unavailable (CUPTI refuses).
+  Result<std::size_t> count();
 
  private:
   CuptiTimer(std::shared_ptr<const CuptiApi> api, CUpti_ActivityKind kind) : api_(std::move(api)), kind_(kind) {}

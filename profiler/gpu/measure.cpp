@@ -147,6 +147,23 @@ Result<Measurement> measure_enqueued(GpuContext& gpu, Timing timing, const GpuWo
   return measurement;
 }
 
+bool has_calls(const MeasureTask& task) {
+  return std::ranges::any_of(task.rotations.front(),
+                             [](const PlanStep& step) { return std::holds_alternative<PlannedCall>(step); });
+}
+
+/// How many kernels a sample runs, seen by a timer that was there when its graphs were made. What libraries launch for
+/// a call is theirs to know: a product whose depth is split is two kernels, a convolution may be five.
+Result<std::size_t> count_kernels(GpuContext& gpu, CuptiTimer& timer, const std::function<Status()>& run,
+                                  const MeasureTask& task) {
+  if (task.options.cold_l2) STITCH_TRY(gpu.flush_l2());
+  STITCH_TRY(run());
+  STITCH_TRY(gpu.synchronize());
+  STITCH_ASSIGN(const std::size_t kernels, timer.count());
+  if (kernels == 0) return make_error(ErrorKind::unsupported, "the library's call runs no kernel");
+  return kernels;
+}
+
 /// A plan's samples, each a graph launch. CUPTI traces the graphs that it saw come into being: the timer is there
 /// first.
 Result<Measurement> measure_graphs(GpuContext& gpu, Timing timing, const GpuWork& work, const MeasureTask& task) {
@@ -154,6 +171,9 @@ Result<Measurement> measure_graphs(GpuContext& gpu, Timing timing, const GpuWork
   for (const auto& enqueue : work) STITCH_TRY(graphs.emplace_back(gpu).capture(enqueue));
   GpuWork launches;
   for (CapturedGraph& graph : graphs) launches.emplace_back([&graph] { return graph.launch(); });
+  if (timing.method != Timing().method && has_calls(task)) {
+    STITCH_ASSIGN(timing.records, count_kernels(gpu, *timing.timer, launches.front(), task));
+  }
   return measure_enqueued(gpu, std::move(timing), launches, task);
 }
 
@@ -208,11 +228,15 @@ Result<Measurement> measure_work(GpuContext& gpu, const GpuWork& work, const Mea
   Timing timing;
   if (!task.cuda_graph) {
     STITCH_ASSIGN(timing.timer, CuptiTimer::start(gpu.cupti, CuptiTimer::Kind::kernels));
+    if (has_calls(task)) {
+      STITCH_ASSIGN(timing.records, count_kernels(gpu, *timing.timer, work.front(), task));
+      timing.method = "CUPTI activity, the call's kernels";
+    }
     return measure_enqueued(gpu, std::move(timing), work, task);
   }
   if (!gpu.graph_times_tried) STITCH_TRY(try_graph_times(gpu, work));
   const std::size_t kernels = kernels_of(task.rotations.front());
-  if (gpu.no_graph_times.empty() || kernels == 0) {
+  if (gpu.no_graph_times.empty() || (kernels == 0 && !has_calls(task))) {
     STITCH_ASSIGN(timing.timer, CuptiTimer::start(gpu.cupti, CuptiTimer::Kind::graphs));
     return measure_graphs(gpu, std::move(timing), work, task);
   }

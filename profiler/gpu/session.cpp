@@ -24,7 +24,10 @@ std::string first_lines(const std::array<char, 4096>& log) { return log.data(); 
 }  // namespace
 
 GpuSession::~GpuSession() {
-  if (gpu_->lost()) return;
+  if (gpu_->lost()) {
+    (void)calls_.release();  // libraries have been seen to wait for a lost device, and the process ends
+    return;
+  }
   for (const auto& [id, kernel] : kernels_) gpu_->driver->unload_module(kernel.module);
 }
 
@@ -129,8 +132,56 @@ Status GpuSession::enqueue(const PlannedLaunch& launch) {
 }
 
 Status GpuSession::enqueue(const PlanStep& step) {
-  if (const auto* launch = std::get_if<PlannedLaunch>(&step)) return enqueue(*launch);
-  const auto& copy = std::get<PlannedCopy>(step);
+  return std::visit([this](const auto& each) { return enqueue(each); }, step);
+}
+
+Status GpuSession::enqueue(const PlannedCall& call) {
+  if (call.call.id < 0 || call.call.id >= std::ssize(prepared_)) {
+    return make_error(ErrorKind::invalid_argument, "call handle {} was not made ready", call.call.id);
+  }
+  const Call& wanted = prepared_[call.call.id];
+  if (call.parameters.size() != wanted.parameters.size()) {
+    return make_error(ErrorKind::invalid_argument, "a call of {} parameters was given {}", wanted.parameters.size(),
+                      call.parameters.size());
+  }
+  // The library reads and writes what the graph says, whatever was allocated.
+  const auto address_of = [&](BufferHandle buffer, std::int64_t bytes) -> Result<CUdeviceptr> {
+    if (memory_.bytes(buffer) < bytes) {
+      return make_error(ErrorKind::invalid_argument, "a call works on {} bytes where a buffer has {}", bytes,
+                        memory_.bytes(buffer));
+    }
+    return memory_.address(buffer);
+  };
+  std::vector<std::uint64_t> parameters;
+  for (std::size_t p = 0; p < wanted.parameters.size(); ++p) {
+    STITCH_ASSIGN(parameters.emplace_back(), address_of(call.parameters[p], wanted.parameters[p]));
+  }
+  STITCH_ASSIGN(const CUdeviceptr result, address_of(call.result, wanted.result));
+  return calls_->launch(call.call.id, parameters, result, gpu_->stream);
+}
+
+Result<PreparedCall> GpuSession::prepare(const graph::Graph& graph) {
+  if (!calls_) calls_ = std::make_unique<library::GraphCalls>(gpu_->driver, gpu_->libraries);
+  Result<int> made = calls_->prepare(graph);
+  if (made) {
+    if (const Status memory = calls_->make_memory(); !memory) made = memory.error();
+  }
+  if (!made) {
+    // Libraries try plans on the device: whether that took the context with it, only the driver says.
+    (void)gpu_->synchronize();
+    return made.error();
+  }
+  const int number = *made;
+  Call call;
+  for (const graph::NodeId parameter : graph.parameters())
+    call.parameters.push_back(graph.node(parameter).type().bytes());
+  call.result = graph.type(graph.results().front()).bytes();
+  prepared_.resize(number + 1);
+  prepared_[number] = std::move(call);
+  return PreparedCall{{number}, calls_->name_of(number), calls_->copies(number)};
+}
+
+Status GpuSession::enqueue(const PlannedCopy& copy) {
   STITCH_ASSIGN(const CUdeviceptr from, memory_.address(copy.from));
   STITCH_ASSIGN(const CUdeviceptr to, memory_.address(copy.to));
   if (copy.bytes < 0 || copy.bytes > copy.from.bytes || copy.bytes > copy.to.bytes) {
@@ -161,10 +212,15 @@ Result<Measurement> GpuSession::measure(const MeasureTask& task) {
       return {};
     });
   }
-  STITCH_ASSIGN(auto measurement, measure_work(*gpu_, work, task));
+  auto measured = measure_work(*gpu_, work, task);
+  if (!measured) {
+    (void)gpu_->synchronize();  // a library's words do not tell whether the context is lost
+    return measured;
+  }
+  Measurement& measurement = *measured;
   STITCH_ASSIGN(const auto damage, memory_.damage());
   if (!damage.empty()) return make_error(ErrorKind::runtime, "{}", damage.front());
-  return measurement;
+  return std::move(measurement);
 }
 
 Result<std::unique_ptr<TimedDevice>> GpuDevice::create(const GpuOptions& options) {

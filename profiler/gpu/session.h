@@ -3,7 +3,9 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "library/graph_calls.h"
 #include "profiler/gpu/context.h"
 #include "profiler/gpu/memory.h"
 #include "profiler/measure/timed_device.h"
@@ -33,6 +35,7 @@ class GpuSession final : public TimedSession {
   Result<LaunchResult> launch(KernelHandle kernel, const LaunchShape& shape, std::span<const LaunchValue> arguments,
                               std::span<const std::uint64_t> blocks) override;
   Result<Measurement> measure(const MeasureTask& task) override;
+  Result<PreparedCall> prepare(const graph::Graph& call) override;
   [[nodiscard]] bool samples_blocks() const override { return false; }
   [[nodiscard]] std::vector<WrittenRange> written(BufferHandle) const override { return {}; }
 
@@ -42,17 +45,26 @@ class GpuSession final : public TimedSession {
     CUmodule module = nullptr;
     CUfunction function = nullptr;
   };
+  /// What a call's buffers must hold, bytes.
+  struct Call {
+    std::vector<std::int64_t> parameters;
+    std::int64_t result = 0;
+  };
   Result<CUmodule> load_module(const KernelImage& image);
   Result<CUmodule> load_ptx(const KernelImage& image);
   Result<const Kernel*> find(KernelHandle kernel) const;
   /// Puts a step on the stream.
   Status enqueue(const PlanStep& step);
   Status enqueue(const PlannedLaunch& launch);
+  Status enqueue(const PlannedCopy& copy);
+  Status enqueue(const PlannedCall& call);
 
   std::shared_ptr<GpuContext> gpu_;
   GpuMemory memory_;
   std::map<int, Kernel> kernels_;
   int next_ = 0;
+  std::unique_ptr<library::GraphCalls> calls_;  ///< null: none was asked for
+  std::vector<Call> prepared_;                  ///< by the number there, which is the handle's
 };
 
 /// A GPU in this process. Only stitch-runner makes one.

@@ -57,6 +57,9 @@ class CountedSession final : public TimedSession {
         sectors += 2 * ((copy->bytes + 31) / 32);
         continue;
       }
+      if (std::holds_alternative<PlannedCall>(step)) {
+        return make_error(ErrorKind::unsupported, "an emulated device calls no libraries");
+      }
       const auto& planned = std::get<PlannedLaunch>(step);
       STITCH_ASSIGN(const auto launched, session_->launch(planned.kernel, planned.shape, planned.arguments, {}));
       if (!launched.findings.empty()) return make_error(ErrorKind::runtime, "{}", launched.findings.front());

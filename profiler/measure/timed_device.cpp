@@ -8,6 +8,10 @@ namespace {
 bool differ_in_buffers_only(const PlanStep& a, const PlanStep& b) {
   if (a.index() != b.index()) return false;
   if (const auto* copy = std::get_if<PlannedCopy>(&a)) return copy->bytes == std::get<PlannedCopy>(b).bytes;
+  if (const auto* call = std::get_if<PlannedCall>(&a)) {
+    const auto& other = std::get<PlannedCall>(b);
+    return call->call.id == other.call.id && call->parameters.size() == other.parameters.size();
+  }
   const auto &one = std::get<PlannedLaunch>(a), &other = std::get<PlannedLaunch>(b);
   return one.kernel.id == other.kernel.id && one.shape == other.shape;
 }
@@ -25,9 +29,9 @@ Status check_task(const MeasureTask& task) {
       return make_error(ErrorKind::invalid_argument, "rotation {} has {} steps, rotation 0 has {}", r, steps.size(),
                         first.size());
     }
-    if (!task.cuda_graph && (steps.size() != 1 || !std::holds_alternative<PlannedLaunch>(steps[0]))) {
+    if (!task.cuda_graph && (steps.size() != 1 || std::holds_alternative<PlannedCopy>(steps[0]))) {
       return make_error(ErrorKind::invalid_argument,
-                        "rotation {}: without a CUDA graph a sample is exactly one launch of a kernel", r);
+                        "rotation {}: without a CUDA graph a sample is exactly one launch of a kernel, or call", r);
     }
     for (std::size_t i = 0; i < steps.size(); ++i) {
       if (!differ_in_buffers_only(first[i], steps[i])) {
@@ -45,7 +49,7 @@ Measurement begin_measurement(const MeasureTask& task) {
   measurement.cuda_graph = task.cuda_graph;
   measurement.rotation = task.rotations.size();
   measurement.launches = std::ranges::count_if(
-      task.rotations.front(), [](const PlanStep& step) { return std::holds_alternative<PlannedLaunch>(step); });
+      task.rotations.front(), [](const PlanStep& step) { return !std::holds_alternative<PlannedCopy>(step); });
   return measurement;
 }
 

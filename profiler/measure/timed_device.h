@@ -2,9 +2,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <variant>
 #include <vector>
 
+#include "graph/graph.h"
 #include "profiler/device/device.h"
 #include "profiler/measure/measurement.h"
 
@@ -25,12 +27,31 @@ struct PlannedCopy {
   std::int64_t bytes = 0;
 };
 
-using PlanStep = std::variant<PlannedLaunch, PlannedCopy>;
+/// A library's call that a session has made ready.
+struct CallHandle {
+  int id = -1;
+};
+
+/// Who computes it, and how.
+struct PreparedCall {
+  CallHandle call;
+  std::string library;  ///< "cuBLASLt 13.0.0"
+  int copies = 0;       ///< on the device, before the library's own kernels
+};
+
+/// A library's call with the buffers that it reads and writes.
+struct PlannedCall {
+  CallHandle call;
+  std::vector<BufferHandle> parameters;  ///< as its graph has them
+  BufferHandle result;
+};
+
+using PlanStep = std::variant<PlannedLaunch, PlannedCopy, PlannedCall>;
 
 /// What one sample runs, and how often to take one.
 struct MeasureTask {
   /// The same steps on different buffers; samples take them in turns, so that no sample finds what the last one left
-  /// in a cache. At least one; each with exactly one launch, unless it is a plan that runs as a CUDA graph.
+  /// in a cache. At least one; each with exactly one launch or call, unless it is a plan that runs as a CUDA graph.
   std::vector<std::vector<PlanStep>> rotations;
   /// The steps, in order, as one CUDA graph: a sample is the time from its first step's start to its last one's end.
   bool cuda_graph = false;
@@ -43,6 +64,13 @@ class TimedSession : public Session {
   /// Runs the task until its stopping rule is content. Buffers keep what the last sample left in them. Errors: those of
   /// launch; unsupported (the device tells no time); unavailable (every sample was taken while the device throttled).
   virtual Result<Measurement> measure(const MeasureTask& task) = 0;
+  /// Makes a library's call ready, given the graph of what it computes (api::ProgramCall::graph): loads the library,
+  /// if it is the first, and chooses an algorithm as a program does that runs it (library/graph_calls.h). Errors:
+  /// unsupported (the device calls no libraries, or no library has a call for this), unavailable (the library is not
+  /// there), what libraries fail for.
+  virtual Result<PreparedCall> prepare(const graph::Graph& /*call*/) {
+    return make_error(ErrorKind::unsupported, "this device calls no libraries");
+  }
   /// Whether the process that it lived in is gone, and with it all that it had: another session has another one.
   [[nodiscard]] virtual bool is_gone() const { return false; }
 };

@@ -4,6 +4,8 @@
 #include <map>
 #include <mutex>
 
+#include "graph/codec/codec.h"
+
 namespace stitch::profiler {
 
 /// What a device and its sessions have in common.
@@ -20,6 +22,20 @@ struct RunnerDevice::Shared {
 namespace {
 
 using Body = decltype(Reply::body);
+
+/// "library call dot(f16[64,64], f16[64,64])": for whoever reads of one that hung.
+std::string name_of_call(const graph::Graph& call) {
+  std::string text = "library call ";
+  for (const graph::Node& node : call.nodes()) {
+    if (graph::is_contraction(node.op)) text += to_string(node.op);
+  }
+  const char* between = "(";
+  for (const graph::NodeId parameter : call.parameters()) {
+    text += between + to_string(call.node(parameter).type());
+    between = ", ";
+  }
+  return text + ")";
+}
 
 class RunnerSession final : public TimedSession {
  public:
@@ -40,6 +56,7 @@ class RunnerSession final : public TimedSession {
   Result<LaunchResult> launch(KernelHandle kernel, const LaunchShape& shape, std::span<const LaunchValue> arguments,
                               std::span<const std::uint64_t> blocks) override;
   Result<Measurement> measure(const MeasureTask& task) override;
+  Result<PreparedCall> prepare(const graph::Graph& call) override;
   [[nodiscard]] bool is_gone() const override {
     const std::lock_guard lock(shared_->mutex);
     return !alive();
@@ -51,6 +68,7 @@ class RunnerSession final : public TimedSession {
   }
 
  private:
+  /// Of calls the hash of their graphs, and no shape.
   using Launches = std::vector<std::pair<Hash128, LaunchShape>>;
 
   [[nodiscard]] bool alive() const {
@@ -65,6 +83,7 @@ class RunnerSession final : public TimedSession {
   template <class Wanted>
   Result<Wanted> exchange(decltype(Request::body) request, double seconds);
   Result<std::pair<Hash128, LaunchShape>> identify(KernelHandle kernel, const LaunchShape& shape) const;
+  Result<std::pair<Hash128, LaunchShape>> identify(CallHandle call) const;
   [[nodiscard]] std::string describe(const Launches& launches) const;
   [[nodiscard]] double call_seconds() const { return shared_->process.options().call_seconds; }
 
@@ -72,6 +91,8 @@ class RunnerSession final : public TimedSession {
   OpenedReply opened_;
   int generation_;
   std::map<int, std::pair<Hash128, std::string>> kernels_;  ///< hash of the image, name
+  std::map<int, Hash128> calls_;                            ///< hash of the graph
+  std::map<Hash128, std::string> call_names_;               ///< by that hash: "call of the library: dot(…)"
   std::map<int, std::vector<WrittenRange>> written_;        ///< by the latest launch
 };
 
@@ -118,9 +139,21 @@ Result<std::pair<Hash128, LaunchShape>> RunnerSession::identify(KernelHandle ker
   return std::pair(known->second.first, shape);
 }
 
+Result<std::pair<Hash128, LaunchShape>> RunnerSession::identify(CallHandle call) const {
+  const auto known = calls_.find(call.id);
+  if (known == calls_.end()) {
+    return make_error(ErrorKind::invalid_argument, "call handle {} was not made ready", call.id);
+  }
+  return std::pair(known->second, LaunchShape{});
+}
+
 std::string RunnerSession::describe(const Launches& launches) const {
   std::string text;
   for (const auto& [image, shape] : launches) {
+    if (const auto call = call_names_.find(image); call != call_names_.end()) {
+      text += fmt::format("{}{}", text.empty() ? "" : ", ", call->second);
+      continue;
+    }
     const auto known = std::find_if(kernels_.begin(), kernels_.end(),
                                     [&hash = image](const auto& one) { return one.second.first == hash; });
     text += fmt::format("{}{} ({} x {} threads)", text.empty() ? "kernel " : ", ",
@@ -201,14 +234,28 @@ Result<LaunchResult> RunnerSession::launch(KernelHandle kernel, const LaunchShap
   return std::move(launched.result);
 }
 
+Result<PreparedCall> RunnerSession::prepare(const graph::Graph& call) {
+  // To choose among its plans, a library runs them: what hangs or dies there is the call's fault as well.
+  const Hash128 key = hash_bytes("library call " + graph::encode(call, graph::Encoding::cbor));
+  call_names_.emplace(key, name_of_call(call));
+  const auto& options = shared_->process.options();
+  STITCH_ASSIGN(auto reply, run<PreparedReply>(PrepareRequest{call}, {{key, LaunchShape{}}},
+                                               options.call_seconds + options.measure_seconds));
+  calls_[reply.prepared.call.id] = key;
+  return std::move(reply.prepared);
+}
+
 Result<Measurement> RunnerSession::measure(const MeasureTask& task) {
   STITCH_TRY(check_task(task));
   Launches launches;
   for (const PlanStep& step : task.rotations.front()) {
-    const auto* launch = std::get_if<PlannedLaunch>(&step);
-    if (launch == nullptr) continue;
-    STITCH_ASSIGN(const auto identified, identify(launch->kernel, launch->shape));
-    launches.push_back(identified);
+    if (const auto* launch = std::get_if<PlannedLaunch>(&step)) {
+      STITCH_ASSIGN(const auto identified, identify(launch->kernel, launch->shape));
+      launches.push_back(identified);
+    } else if (const auto* call = std::get_if<PlannedCall>(&step)) {
+      STITCH_ASSIGN(const auto identified, identify(call->call));
+      launches.push_back(identified);
+    }
   }
   const MeasureOptions& options = task.options;
   const double own = (options.warm_up_us + options.stopping.max_time_us) * 1e-6;

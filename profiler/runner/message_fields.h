@@ -69,8 +69,13 @@ void visit_fields(auto& archive, Of<PlannedCopy> auto& copy) {
   archive("from", copy.from)("to", copy.to)("bytes", copy.bytes);
 }
 
+void visit_fields(auto& archive, Of<PlannedCall> auto& call) {
+  archive("call", call.call.id)("parameters", call.parameters)("result", call.result);
+}
+
 void visit_fields(auto& archive, Of<PlanStep> auto& step) {
-  archive.choice(step, alternative<PlannedLaunch>("launch"), alternative<PlannedCopy>("copy"));
+  archive.choice(step, alternative<PlannedLaunch>("launch"), alternative<PlannedCopy>("copy"),
+                 alternative<PlannedCall>("call"));
 }
 
 // ---- contents of buffers
@@ -120,6 +125,9 @@ void visit_fields(auto& archive, Of<LoadRequest> auto& load) {
   archive("name", load.image.name).bytes("ptx", load.image.ptx).bytes("cubin", load.image.cubin);
   archive("architecture", load.image.architecture);
 }
+
+void visit_fields(auto& archive, Of<PrepareRequest> auto& prepare) { archive("graph", prepare.call); }
+void finish_reading(Reader& reader, const PrepareRequest& prepare);
 
 void visit_fields(auto& archive, Of<AllocateRequest> auto& allocate) {
   archive("name", allocate.name)("bytes", allocate.bytes)("fill", allocate.fill)("read_only", allocate.access);
@@ -172,6 +180,10 @@ void visit_fields(auto& archive, Of<OpenedReply> auto& opened) {
 }
 
 void visit_fields(auto& archive, Of<LoadedReply> auto& loaded) { archive("kernel", loaded.kernel.id); }
+void visit_fields(auto& archive, Of<PreparedReply> auto& reply) {
+  auto& prepared = reply.prepared;
+  archive("call", prepared.call.id)("library", prepared.library)("copies", prepared.copies);
+}
 void visit_fields(auto& archive, Of<AllocatedReply> auto& allocated) { archive("buffer", allocated.buffer); }
 void visit_fields(auto& archive, Of<DataReply> auto& data) { archive.bytes("data", data.data); }
 

@@ -106,6 +106,11 @@ void finish_reading(Reader& reader, const ReadRequest& read) {
                          most_data_bytes));
 }
 
+void finish_reading(Reader& reader, const PrepareRequest& prepare) {
+  if (prepare.call.results().size() == 1) return;
+  reader.fail(make_error(ErrorKind::invalid_argument, "a call with {} results", prepare.call.results().size()));
+}
+
 void finish_reading(Reader& reader, const LaunchRequest& launch) { require(reader, check_shape(launch.launch.shape)); }
 void finish_reading(Reader& reader, const MeasureRequest& measure) { require(reader, check_task(measure.task)); }
 
@@ -116,13 +121,14 @@ namespace {
 /// A message's two words: what it is, by the member that names its body, and its bodies' names in the variant's order.
 struct RequestWords {
   static constexpr const char* what = "request";
-  static constexpr std::array<std::string_view, 11> names = {"hello", "open",  "close",  "load",    "allocate", "free",
-                                                             "read",  "write", "launch", "measure", "shutdown"};
+  static constexpr std::array<std::string_view, 12> names = {"hello",    "open",    "close",    "load",
+                                                             "allocate", "free",    "read",     "write",
+                                                             "launch",   "measure", "shutdown", "prepare"};
 };
 struct ReplyWords {
   static constexpr const char* what = "reply";
-  static constexpr std::array<std::string_view, 9> names = {"done", "welcome",  "opened",   "loaded", "allocated",
-                                                            "data", "launched", "measured", "error"};
+  static constexpr std::array<std::string_view, 10> names = {"done", "welcome",  "opened",   "loaded",   "allocated",
+                                                             "data", "launched", "measured", "prepared", "error"};
 };
 
 template <class Words, class Message>

@@ -10,6 +10,7 @@
 
 #include "base/frame.h"
 #include "base/result.h"
+#include "graph/graph.h"
 #include "profiler/device/device.h"
 #include "profiler/measure/timed_device.h"
 #include "profiler/verify/input_source.h"
@@ -23,12 +24,14 @@
 //   {4, 1, AllocateRequest{"x", 4096, Zero{}}}      {4, false, AllocatedReply{buffer}}
 //   {5, 1, LaunchRequest{{kernel, shape, {buffer}}, {}}}   {5, false, LaunchedReply{…}}
 //
+// and a library's call is measured by PrepareRequest{graph} in LoadRequest's place, and a MeasureRequest.
+//
 // A frame (base/frame.h) holds CBOR. The parent is profiler/runner/device and
 // process, the runner profiler/runner/server; fields of the documents are listed in profiler/runner/message_fields.h.
 namespace stitch::profiler {
 
 /// Both sides must speak the same; counted up with every change.
-inline constexpr int protocol_version = 4;
+inline constexpr int protocol_version = 5;
 
 /// Bytes of a buffer in one message; more go in several.
 inline constexpr std::int64_t most_data_bytes = std::int64_t{32} << 20;
@@ -41,6 +44,10 @@ struct OpenRequest {};  ///< Opens a session.
 struct CloseRequest {};
 struct LoadRequest {
   KernelImage image;
+};
+/// Makes a library's call ready.
+struct PrepareRequest {
+  graph::Graph call;  ///< what it computes
 };
 /// Contents that travel: a pattern, values that the runner makes itself, or the bytes.
 using SentFill = std::variant<Poison, Zero, InputSource, std::string>;
@@ -75,7 +82,7 @@ struct Request {
   std::int64_t id = 0;  ///< repeated by the reply
   int session = 0;      ///< which OpenRequest gave; 0 where none is needed
   std::variant<HelloRequest, OpenRequest, CloseRequest, LoadRequest, AllocateRequest, FreeRequest, ReadRequest,
-               WriteRequest, LaunchRequest, MeasureRequest, ShutdownRequest>
+               WriteRequest, LaunchRequest, MeasureRequest, ShutdownRequest, PrepareRequest>
       body;
 };
 /// "launch"; what messages and errors call a request.
@@ -93,6 +100,9 @@ struct OpenedReply {
 };
 struct LoadedReply {
   KernelHandle kernel;
+};
+struct PreparedReply {
+  PreparedCall prepared;
 };
 struct AllocatedReply {
   BufferHandle buffer;
@@ -113,7 +123,7 @@ struct Reply {
   std::int64_t id = 0;
   bool lost = false;  ///< the device is lost, and the runner ends itself after this reply
   std::variant<DoneReply, WelcomeReply, OpenedReply, LoadedReply, AllocatedReply, DataReply, LaunchedReply,
-               MeasuredReply, Error>
+               MeasuredReply, PreparedReply, Error>
       body;
 };
 

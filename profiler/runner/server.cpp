@@ -83,6 +83,12 @@ Result<RunnerServer::Body> RunnerServer::answer(const LoadRequest& load, int ses
   return Body(LoadedReply{kernel});
 }
 
+Result<RunnerServer::Body> RunnerServer::answer(const PrepareRequest& prepare, int session) {
+  STITCH_ASSIGN(Served * served, find(session));
+  STITCH_ASSIGN(PreparedCall prepared, served->session->prepare(prepare.call));
+  return Body(PreparedReply{std::move(prepared)});
+}
+
 Result<RunnerServer::Body> RunnerServer::answer(const AllocateRequest& allocate, int session) {
   STITCH_ASSIGN(Served * served, find(session));
   STITCH_ASSIGN(const BufferHandle buffer,

@@ -37,6 +37,7 @@ class RunnerServer {
   Result<Body> answer(const OpenRequest& open, int session);
   Result<Body> answer(const CloseRequest& close, int session);
   Result<Body> answer(const LoadRequest& load, int session);
+  Result<Body> answer(const PrepareRequest& prepare, int session);
   Result<Body> answer(const AllocateRequest& allocate, int session);
   Result<Body> answer(const FreeRequest& free, int session);
   Result<Body> answer(const ReadRequest& read, int session);

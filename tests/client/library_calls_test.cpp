@@ -44,7 +44,7 @@ class LibraryCallsEmulated : public OnAnEmulatedGpu {
     return call_of(builder, builder.add(Op::convolution, {x, w}, how));
   }
 
-  StreamLibraries libraries_{{STITCH_EMULATED_CUBLAS_LT}, {STITCH_EMULATED_CUDNN}};
+  library::StreamLibraries libraries_{{STITCH_EMULATED_CUBLAS_LT}, {STITCH_EMULATED_CUDNN}};
 };
 
 TEST_F(LibraryCallsEmulated, EachLibraryIsLoadedWhenItIsNeeded) {

@@ -197,6 +197,40 @@ TEST_F(MeasuredOnTheEmulatedDriverGpu, CountersThatFailAreNoted) {
   EXPECT_EQ(note(), "a stand-in for CUPTI has no cuptiRangeProfilerEnable");
 }
 
+// Libraries launch as many kernels for a call as they like: a sample is from the first one's start to the last one's
+// end.
+TEST_F(MeasuredOnTheEmulatedDriverGpu, ACallIsAsManyKernelsAsItWasSeenToRun) {
+  for (auto& steps : task_.rotations) steps = {PlannedCall{{0}, {}, {}}};
+  const auto split = [this]() -> Status {
+    STITCH_TRY(kernel(5000)());
+    cupti_.ran(kernel_kind, 2000, 50);
+    return {};
+  };
+  const auto measured = measure_work(*gpu_, {split, split}, task_);
+  ASSERT_TRUE(measured) << measured.error().message;
+  EXPECT_THAT(measured->samples, Each(7.05));
+  EXPECT_EQ(measured->method, "CUPTI activity, the call's kernels");
+  EXPECT_EQ(measured->launches, 1);
+  const auto nothing = [] { return Status(); };
+  const auto none = measure_work(*gpu_, {nothing, nothing}, task_);
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().kind, ErrorKind::unsupported);
+  EXPECT_EQ(none.error().message, "the library's call runs no kernel");
+}
+
+TEST_F(MeasuredOnTheEmulatedDriverGpu, OrOneGraph) {
+  for (auto& steps : task_.rotations) steps = {PlannedCall{{0}, {}, {}}};
+  see_graphs({3000, 4000});
+  auto measured = measure_work(*gpu_, {kernel(0), kernel(0)}, task_);
+  ASSERT_TRUE(measured) << measured.error().message;
+  EXPECT_THAT(measured->samples, Each(7));
+  cupti_.refuses_graphs = true;
+  gpu_->graph_times_tried = false;
+  measured = measure_work(*gpu_, {kernel(0), kernel(0)}, task_);
+  ASSERT_TRUE(measured) << measured.error().message;
+  EXPECT_THAT(measured->samples, Each(7.05)) << "by its kernels, with the gap between them";
+}
+
 TEST_F(MeasuredOnTheEmulatedDriverGpu, OneTimerAtATime) {
   const auto first = CuptiTimer::start(cupti_.api(), CuptiTimer::Kind::kernels);
   ASSERT_TRUE(first) << first.error().message;

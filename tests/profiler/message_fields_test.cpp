@@ -3,7 +3,18 @@
 
 #include <gtest/gtest.h>
 
+#include "graph/builder.h"
 #include "tests/graph/filled_record.h"
+
+namespace stitch::graph {
+
+/// For the filler: any graph with one result.
+static void fill_value(Graph& call, int number) {
+  Builder builder;
+  call = *builder.finish({builder.unary(Op::exp, builder.parameter(DType::f32, {number}))});
+}
+
+}  // namespace stitch::graph
 
 namespace stitch::profiler {
 
@@ -48,7 +59,8 @@ TEST(RunnerMessageFields, EveryFieldOfEveryRequestComesBack) {
     if (auto* measure = std::get_if<MeasureRequest>(&request.body)) {
       auto launch = graph::filled<PlannedLaunch>();
       launch.shape = {6, 32, 2, 64, true};
-      measure->task.rotations = {{PlanStep(launch), PlanStep(graph::filled<PlannedCopy>())}};
+      measure->task.rotations = {
+          {PlanStep(launch), PlanStep(graph::filled<PlannedCopy>()), PlanStep(graph::filled<PlannedCall>())}};
     }
     const std::string bytes = encode(request);
     const auto back = decode_request(bytes);

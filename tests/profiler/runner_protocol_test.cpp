@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/random.h"
+#include "graph/builder.h"
+#include "graph/codec/codec.h"
 #include "profiler/measure/counted_device.h"
 #include "profiler/runner/server.h"
 
@@ -18,6 +20,12 @@ BufferHandle buffer(int id) { return {id, 4096, 0x100000000ULL * static_cast<uns
 
 PlannedLaunch launch() { return {{3}, {64, 256, 2, 1024, true}, {buffer(1), std::int64_t{-5}, buffer(2)}}; }
 
+graph::Graph product() {
+  graph::Builder builder;
+  const graph::Value a = builder.parameter(graph::DType::f16, {4, 8}), b = builder.parameter(graph::DType::f16, {8, 4});
+  return *builder.finish({builder.dot(a, b, {{}, {}, {1}, {0}, graph::DType::f16})});
+}
+
 /// One of every request.
 std::vector<Request> requests() {
   MeasureTask plan;
@@ -25,6 +33,8 @@ std::vector<Request> requests() {
                     {launch(), PlannedCopy{buffer(3), buffer(4), 64}}};
   plan.cuda_graph = true;
   plan.options.stopping.max_samples = 17;
+  MeasureTask call;
+  call.rotations = {{PlannedCall{{2}, {buffer(1), buffer(2)}, buffer(3)}}};
   MeasureTask kernel;
   kernel.rotations = {{launch()}};
   const InputSource indices({graph::DType::s32, {32, 32}}, Distribution::large, 99, InputSource::Range{-3, 12});
@@ -44,7 +54,9 @@ std::vector<Request> requests() {
           {13, 1, MeasureRequest{plan}},
           {14, 1, FreeRequest{buffer(2)}},
           {15, 1, CloseRequest{}},
-          {16, 0, ShutdownRequest{}}};
+          {16, 0, ShutdownRequest{}},
+          {17, 1, PrepareRequest{product()}},
+          {18, 1, MeasureRequest{call}}};
 }
 
 std::vector<Reply> replies() {
@@ -68,7 +80,8 @@ std::vector<Reply> replies() {
           {6, false, launched},
           {7, false, measured},
           {8, false, DoneReply{}},
-          {9, true, Error{ErrorKind::runtime, "cuStreamSynchronize: CUDA_ERROR_ILLEGAL_ADDRESS"}}};
+          {9, false, PreparedReply{{{3}, "cuBLASLt 13.0.0", 1}}},
+          {10, true, Error{ErrorKind::runtime, "cuStreamSynchronize: CUDA_ERROR_ILLEGAL_ADDRESS"}}};
 }
 
 TEST(RunnerProtocol, RequestsRoundTrip) {
@@ -89,6 +102,14 @@ TEST(RunnerProtocol, RequestsRoundTrip) {
   EXPECT_EQ(first.shape, launch().shape);
   EXPECT_EQ(std::get<BufferHandle>(first.arguments[0]).address, buffer(1).address);
   EXPECT_EQ(std::get<std::int64_t>(first.arguments[1]), -5);
+  const auto prepare = decode_request(encode(requests()[16]));
+  EXPECT_EQ(graph::encode(std::get<PrepareRequest>(prepare->body).call, graph::Encoding::cbor),
+            graph::encode(product(), graph::Encoding::cbor));
+  const auto called = decode_request(encode(requests()[17]));
+  const auto& step = std::get<PlannedCall>(std::get<MeasureRequest>(called->body).task.rotations[0][0]);
+  EXPECT_EQ(step.call.id, 2);
+  EXPECT_EQ(step.parameters[1].id, 2);
+  EXPECT_EQ(step.result.id, 3);
 }
 
 TEST(RunnerProtocol, RepliesRoundTrip) {
@@ -104,7 +125,9 @@ TEST(RunnerProtocol, RepliesRoundTrip) {
   const auto& result = std::get<LaunchedReply>(launched->body);
   EXPECT_EQ(result.result.counters, std::get<LaunchedReply>(replies()[5].body).result.counters);
   EXPECT_EQ(result.written[0].second[1].offset, 64);
-  const auto error = decode_reply(encode(replies()[8]));
+  const auto prepared = decode_reply(encode(replies()[8]));
+  EXPECT_EQ(std::get<PreparedReply>(prepared->body).prepared.library, "cuBLASLt 13.0.0");
+  const auto error = decode_reply(encode(replies()[9]));
   EXPECT_EQ(std::get<Error>(error->body).kind, ErrorKind::runtime);
 }
 
@@ -112,10 +135,10 @@ TEST(RunnerProtocol, RepliesRoundTrip) {
 TEST(RunnerProtocol, BytesAreThoseOfItsVersion) {
   std::string all;
   for (const Request& request : requests()) all += encode(request);
-  EXPECT_EQ(hash_bytes(all).hex(), "cd14b9ddfa777c800b0082b7f0989cc0") << "requests of version " << protocol_version;
+  EXPECT_EQ(hash_bytes(all).hex(), "7b02f9f76b41546bb9b69cafb8ed48a2") << "requests of version " << protocol_version;
   all.clear();
   for (const Reply& reply : replies()) all += encode(reply);
-  EXPECT_EQ(hash_bytes(all).hex(), "c75bdabf7e0c18bbfe876d68c50bb771") << "replies of version " << protocol_version;
+  EXPECT_EQ(hash_bytes(all).hex(), "aebc509ec7aae3731991c89355d6883a") << "replies of version " << protocol_version;
 }
 
 TEST(RunnerProtocol, ValuesAreMadeAlikeOnBothSides) {
@@ -159,6 +182,10 @@ TEST(RunnerProtocol, ErrorsSayWhatAndWhere) {
       {10, "/launch/shape/cluster", 3, "clusters of 3 blocks in a grid of 64"},
       {11, "/rotations", Json::array(), "request 'measure': nothing to measure"},
       {12, "/cuda_graph", false, "without a CUDA graph a sample is exactly one launch"},
+      {16, "/graph/nodes/0/attributes/type", "f99[4]", "request 'prepare': "},
+      {16, "/graph/results", Json::array(), "a call with 0 results"},
+      {16, "/graph/results", {2, 2}, "a call with 2 results"},
+      {17, "/rotations/0/0/call/parameters", "x", "request 'measure': "},
       {12, "/rotations/1/0/launch/kernel", 8, "rotation 1: step 0 is another one than in rotation 0"},
   };
   for (const auto& each : cases) {

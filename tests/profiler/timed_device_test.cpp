@@ -49,6 +49,8 @@ TEST(TimedDevice, TasksMustBeTheSameStepsOnOtherBuffers) {
   wider.shape.threads = 64;
   other.kernel.id = 2;
   const PlannedCopy copy{a, b, 64}, shorter{a, b, 32};
+  const PlannedCall call{{1}, {a, a}, b}, called_elsewhere{{1}, {b, b}, a}, another{{2}, {a, a}, b},
+      short_call{{1}, {a}, b};
   const struct {
     std::vector<std::vector<PlanStep>> rotations;
     bool graph;
@@ -56,6 +58,13 @@ TEST(TimedDevice, TasksMustBeTheSameStepsOnOtherBuffers) {
   } cases[] = {
       {{{launch}}, false, nullptr},
       {{{launch}, {elsewhere}}, false, nullptr},
+      {{{call}}, false, nullptr},
+      {{{call}, {called_elsewhere}}, false, nullptr},
+      {{{call, launch}}, true, nullptr},
+      {{{call}, {another}}, false, "rotation 1: step 0"},
+      {{{call}, {short_call}}, false, "rotation 1: step 0"},
+      {{{call}, {launch}}, false, "rotation 1: step 0"},
+      {{{call, call}}, false, "exactly one launch"},
       {{{launch, copy, other}, {elsewhere, copy, other}}, true, nullptr},
       {{}, true, "nothing to measure"},
       {{{}}, true, "nothing to measure"},

@@ -48,6 +48,10 @@ struct ProductKernels {
     const double ours_us = best.front().predicted_us, saved_us = rest_apart ? rest_us : 0;
     return ours_us + (saved_us > uncertainty_us ? 0 : uncertainty_us) < rival_us + saved_us;
   }
+  /// Whether it may be: it is not predicted to be slower by more than both may be off.
+  [[nodiscard]] bool ours_may_be_faster(bool rest_apart) const {
+    return best.front().predicted_us < rival_us + (rest_apart ? rest_us : 0) + uncertainty_us;
+  }
 };
 
 /// Whether a fragment is of the matmul class.

@@ -50,6 +50,12 @@ Result<profiler::Measurement> DeviceTimer::measure_kernel(const BuiltKernel& bui
   });
 }
 
+Result<profiler::MeasuredCall> DeviceTimer::measure_call(const graph::Graph& call) {
+  const std::lock_guard lock(mutex_);
+  return measure_undisturbed(
+      device_, [&](profiler::TimedSession& session) { return profiler::measure_call(session, call, options_.kernel); });
+}
+
 Result<std::vector<profiler::Measurement>> DeviceTimer::measure_plans(std::span<const RunnablePlan> plans) {
   const std::lock_guard lock(mutex_);
   return measure_undisturbed(device_, [&](profiler::TimedSession& session) { return measure_in(session, plans); });

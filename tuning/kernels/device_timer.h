@@ -16,8 +16,8 @@ struct TimerOptions {
   int plan_rounds = 2;  ///< how often each plan's turn comes
 };
 
-/// Times kernels and plans on a device. What was lost with a process that somebody asked to end is begun again on the
-/// next one. Safe to use from several threads: one measures at a time.
+/// Times kernels, plans and library calls on a device. What was lost with a process that somebody asked to end is begun
+/// again on the next one. Safe to use from several threads: one measures at a time.
 class DeviceTimer final : public KernelTimer {
  public:
   explicit DeviceTimer(profiler::TimedDevice& device, TimerOptions options = {})
@@ -25,6 +25,8 @@ class DeviceTimer final : public KernelTimer {
   [[nodiscard]] const profiler::DeviceIdentity& identity() const override { return device_.identity(); }
   Result<profiler::Measurement> measure_kernel(const BuiltKernel& built) override;
   Result<std::vector<profiler::Measurement>> measure_plans(std::span<const RunnablePlan> plans) override;
+  [[nodiscard]] bool has_calls() const override { return true; }
+  Result<profiler::MeasuredCall> measure_call(const graph::Graph& call) override;
 
  private:
   Result<std::vector<profiler::Measurement>> measure_in(profiler::TimedSession& session,

@@ -6,6 +6,7 @@
 #include "api/protocol.h"
 #include "base/result.h"
 #include "profiler/device/device.h"
+#include "profiler/measure/measure_call.h"
 #include "tuning/kernels/built_kernel.h"
 
 namespace stitch::tuning {
@@ -38,6 +39,14 @@ class KernelTimer {
   /// Whole plans of one fragment, each as one CUDA graph or as its only kernel, measured in turns, so that a change of
   /// the device's clocks meets them alike. Errors: as above; unsupported (has_plans is false).
   virtual Result<std::vector<profiler::Measurement>> measure_plans(std::span<const RunnablePlan> plans) = 0;
+
+  /// Whether a library's calls can be measured, where the library is; a recording has kernels only.
+  [[nodiscard]] virtual bool has_calls() const { return false; }
+  /// What the library takes for a call, given the graph of what it computes (api::ProgramCall::graph), under the same
+  /// conditions as a kernel. Errors: as above; unsupported (has_calls is false, or no library has such a call).
+  virtual Result<profiler::MeasuredCall> measure_call(const graph::Graph& /*call*/) {
+    return make_error(ErrorKind::unsupported, "there are no libraries here");
+  }
 };
 
 }  // namespace stitch::tuning

@@ -41,4 +41,9 @@ Result<std::vector<profiler::Measurement>> CountingTimer::measure_plans(std::spa
   return timer_.measure_plans(plans);
 }
 
+Result<profiler::MeasuredCall> CountingTimer::measure_call(const graph::Graph& call) {
+  work_.count(&WorkCounts::measured);
+  return timer_.measure_call(call);
+}
+
 }  // namespace stitch::tuning

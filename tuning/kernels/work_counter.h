@@ -17,7 +17,7 @@ namespace stitch::tuning {
 struct WorkCounts {
   std::int64_t compiled = 0;   ///< sources that NVRTC was given; not those that the artifact cache had
   std::int64_t verified = 0;   ///< kernels that were run on a device beside the reference
-  std::int64_t measured = 0;   ///< kernels and whole plans that were timed
+  std::int64_t measured = 0;   ///< kernels, whole plans and library calls that were timed
   std::int64_t predicted = 0;  ///< plans that were begun, to be served before anybody has verified them
   std::int64_t tuned = 0;      ///< plans that were begun, to be verified, and measured where there is a timer
 
@@ -73,6 +73,8 @@ class CountingTimer final : public KernelTimer {
   }
   [[nodiscard]] bool has_plans() const override { return timer_.has_plans(); }
   Result<std::vector<profiler::Measurement>> measure_plans(std::span<const RunnablePlan> plans) override;
+  [[nodiscard]] bool has_calls() const override { return timer_.has_calls(); }
+  Result<profiler::MeasuredCall> measure_call(const graph::Graph& call) override;
 
  private:
   KernelTimer& timer_;

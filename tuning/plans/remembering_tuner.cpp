@@ -144,6 +144,21 @@ Status RememberingTuner::keep(const db::FragmentRecord& fragment, const TrialRec
   return keep(trials);
 }
 
+Status RememberingTuner::keep_call(const graph::Graph& call, const Result<profiler::MeasuredCall>& measured) {
+  STITCH_ASSIGN(const db::FragmentRecord fragment, tuner_.describe(call, "a library's call"));
+  return keep(fragment, call_records({fragment.key, tuner_.target()}, measured, tuner_.judges().back().key,
+                                     provenance("measured")));
+}
+
+Result<std::optional<CallTime>> RememberingTuner::call_time(const graph::Graph& call) const {
+  STITCH_ASSIGN(const db::FragmentRecord fragment, tuner_.describe(call, ""));
+  STITCH_ASSIGN(const bool same, is_stored_as(fragment.key, call));
+  if (!same) return std::optional<CallTime>();
+  // Whoever measures has times of its own; others take those of any GPU of the class.
+  const std::string device = tuner_.measures() ? tuner_.judges().back().key : std::string();
+  return stored_call(store_, {fragment.key, tuner_.target()}, device);
+}
+
 Result<FragmentHistory> RememberingTuner::history(const Hash128& fragment, const Hash128& family) const {
   return FragmentHistory::read(store_, {fragment, tuner_.target()}, family, tuner_.judges().back().key);
 }

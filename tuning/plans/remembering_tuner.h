@@ -10,6 +10,7 @@
 #include "db/store.h"
 #include "tuning/kernels/kernel_history.h"
 #include "tuning/kernels/kernel_timer.h"
+#include "tuning/plans/call_record.h"
 #include "tuning/plans/tuner.h"
 
 namespace stitch::tuning {
@@ -47,6 +48,12 @@ class RememberingTuner {
   Status keep(const TunedFragment& tuned);
   /// Stores what a search of one kernel of the fragment brought.
   Status keep(const db::FragmentRecord& fragment, const TrialRecords& trials);
+  /// Stores what was measured of a library's call, given the canonical graph of what it computes, or that it hung or
+  /// ended the runner.
+  Status keep_call(const graph::Graph& call, const Result<profiler::MeasuredCall>& measured);
+  /// What is stored of it for the device that measures now, or, where none does, for any of the target; nothing: it was
+  /// not measured there. Errors: those of the store.
+  [[nodiscard]] Result<std::optional<CallTime>> call_time(const graph::Graph& call) const;
   /// Stores the model with its report; fragments without a plan are left out.
   Status keep(db::Workload workload);
 

@@ -5,6 +5,7 @@
 #include "costmodel/contraction/contraction_time.h"
 #include "costmodel/contraction/product_rates.h"
 #include "graph/calls/matmul_calls.h"
+#include "graph/canonical.h"
 #include "graph/subgraph.h"
 #include "kernel/contraction/contraction_sides.h"
 #include "kernel/contraction/row_reductions.h"
@@ -12,6 +13,7 @@
 #include "search/partition/loop_choice.h"
 #include "tuning/contractions/contraction_choice.h"
 #include "tuning/contractions/product_kernels.h"
+#include "tuning/plans/call_record.h"
 #include "tuning/plans/contraction_plan.h"
 #include "tuning/plans/kernel_tuning.h"
 #include "tuning/plans/plan_maker.h"
@@ -141,6 +143,7 @@ const std::string& Tuner::scorer_name() const { return context_->scorer_name; }
 const std::vector<profiler::DeviceIdentity>& Tuner::judges() const { return context_->judges; }
 bool Tuner::measures() const { return context_->timer != nullptr; }
 bool Tuner::measures_plans() const { return measures() && context_->timer->has_plans(); }
+bool Tuner::measures_calls() const { return measures() && context_->timer->has_calls(); }
 WorkCounts Tuner::work() const { return context_->work.counts(); }
 std::int64_t Tuner::trials_at_once() const { return context_->options.search.batch; }
 
@@ -166,24 +169,30 @@ bool Tuner::has_products(std::optional<ProductsBy> by) const {
   return by.value_or(context_->options.products) != ProductsBy::library;
 }
 
-bool Tuner::computes_product(const graph::Graph& call, std::optional<ProductsBy> asked, bool rest_apart) const {
+ProductsBy Tuner::products() const { return context_->options.products; }
+
+ProductChoice Tuner::choose_product(const graph::Graph& call, std::optional<ProductsBy> asked, bool rest_apart) const {
   const ProductsBy by = asked.value_or(context_->options.products);
-  if (by == ProductsBy::library) return false;
+  if (by == ProductsBy::library) return ProductChoice::library;
   const auto kernels = product_kernels(call, context_->device, 1);
-  if (!kernels || !is_taken(*kernels, call, by, rest_apart)) return false;
+  if (!kernels) return ProductChoice::library;
+  const bool taken = is_taken(*kernels, call, by, rest_apart);
+  if (!taken && !kernels->ours_may_be_faster(rest_apart)) return ProductChoice::library;
   const auto problem = product_of(call);
   const auto joins = [](const kernel::ContractionProblem& p) {
     return !p.members.empty() || !p.terms.empty() || p.has_rows() || !p.computed.empty() || p.scales;
   };
-  if (!problem || !joins(*problem)) return true;  // one call, or an attention
+  // One call, or an attention.
+  if (!problem || !joins(*problem)) return taken ? ProductChoice::ours : ProductChoice::contends;
+  if (!taken) return ProductChoice::library;
   const auto apart = us_apart(*problem, by, rest_apart, context_->device);
-  return apart && kernels->best.front().predicted_us < *apart;
+  return apart && kernels->best.front().predicted_us < *apart ? ProductChoice::ours : ProductChoice::library;
 }
 
 std::optional<Tuner::ProductPrice> Tuner::product_price(const graph::Graph& graph) const {
   const auto kernels = product_kernels(graph, context_->device, 1);
   if (!kernels) return std::nullopt;
-  return ProductPrice{kernels->best.front().predicted_us, kernels->rival_us};
+  return ProductPrice{kernels->best.front().predicted_us, kernels->rival_us, kernels->rest_us};
 }
 
 double Tuner::copy_us(double bytes) const {
@@ -238,6 +247,21 @@ Result<SearchedKernel> Tuner::search(const SearchRequest& request) const {
   if (!measures() || context_->workshop == nullptr)
     return make_error(ErrorKind::unavailable, "there is nothing to measure kernels on");
   return context_->arena.execute([&] { return search_candidates(*context_, request); });
+}
+
+Result<profiler::MeasuredCall> Tuner::measure_call(const graph::Graph& call) const {
+  if (!measures_calls()) return make_error(ErrorKind::unavailable, "there is nothing to measure library calls on");
+  auto measured = context_->timer->measure_call(call);
+  if (measured) {
+    if (measured->measurement.kind == profiler::Measurement::Kind::device_time) return measured;
+    return make_error(ErrorKind::unsupported, "the device counts events of library calls, and tells no times");
+  }
+  if (!is_outcome(measured.error().kind)) return measured;
+  STITCH_ASSIGN(const auto form, graph::canonicalise(call));
+  const std::string& on = context_->timer->identity().key;
+  const auto records = call_records({form.key, context_->target}, measured, on, context_->provenance("measured", on));
+  for (const db::Candidate& candidate : records.candidates) context_->faults->note(candidate);
+  return measured;
 }
 
 std::shared_ptr<const BuiltKernel> Tuner::built(const search::SharedKernel& kernel) const {

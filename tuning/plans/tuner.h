@@ -56,6 +56,8 @@ class Tuner {
   [[nodiscard]] bool measures() const;
   /// Whether tune measures whole plans, too.
   [[nodiscard]] bool measures_plans() const;
+  /// Whether the library's calls can be measured beside them.
+  [[nodiscard]] bool measures_calls() const;
   /// What it has done since it was made.
   [[nodiscard]] WorkCounts work() const;
   /// Candidates that a search builds side by side: fewer are not worth to begin with.
@@ -79,11 +81,19 @@ class Tuner {
   /// only where that is predicted to be faster than each by itself, too.
   /// `rest_apart`: as graph::OwnCall has it.
   [[nodiscard]] bool computes_product(const graph::Graph& call, std::optional<ProductsBy> by = {},
-                                      bool rest_apart = true) const;
+                                      bool rest_apart = true) const {
+    return choose_product(call, by, rest_apart) == ProductChoice::ours;
+  }
+  /// The same, with those apart that are the library's by little. Several products of one operand never are.
+  [[nodiscard]] ProductChoice choose_product(const graph::Graph& call, std::optional<ProductsBy> by = {},
+                                             bool rest_apart = true) const;
+  /// TunerOptions::products.
+  [[nodiscard]] ProductsBy products() const;
   /// What the best schedule for a product, convolution or attention is predicted to take, and the library's call or
   /// calls, µs. Nothing: it is none, or no schedule is legal.
   struct ProductPrice {
     double ours_us = 0, library_us = 0;
+    double rest_us = 0;  ///< what the library's leave of the epilogues, where that is a kernel of its own
   };
   [[nodiscard]] std::optional<ProductPrice> product_price(const graph::Graph& graph) const;
   /// What a kernel is predicted to take that does nothing but read and write so many bytes, µs.
@@ -121,6 +131,10 @@ class Tuner {
   /// Searches the kernel's wide space; tune takes the fastest from then on. Errors: unavailable (no timer), cancelled,
   /// those of enumeration; why no candidate is right.
   Result<SearchedKernel> search(const SearchRequest& request) const;
+
+  /// Measures what the library takes for a call, given the canonical graph of what it computes. One that hangs or ends
+  /// the runner is noted in the log of faults. Errors: those of KernelTimer::measure_call; unavailable (no timer).
+  Result<profiler::MeasuredCall> measure_call(const graph::Graph& call) const;
 
   /// The kernel that tune chose (or the first that builds, if it was not tuned); null when none builds.
   [[nodiscard]] std::shared_ptr<const BuiltKernel> built(const search::SharedKernel& kernel) const;

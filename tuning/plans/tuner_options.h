@@ -29,6 +29,12 @@ enum class ProductsBy : std::uint8_t {
   /// (graph/calls/strided_matmul.h: windows, integers, unlike types).
   stream,
 };
+/// What predictions say of a product.
+enum class ProductChoice : std::uint8_t {
+  library,   ///< the library's call
+  contends,  ///< the library's, but a kernel of ours may be as fast: which one is, measurements tell
+  ours,      ///< a kernel of ours
+};
 /// As people and requests call them.
 inline constexpr std::array<std::pair<std::string_view, ProductsBy>, 4> products_words = {
     {{"library", ProductsBy::library},

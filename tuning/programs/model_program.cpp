@@ -12,6 +12,7 @@
 #include "profiler/verify/input_source.h"
 #include "tuning/plans/plan_record.h"
 #include "tuning/programs/locked_plan.h"
+#include "tuning/programs/product_choices.h"
 #include "tuning/programs/program_builder.h"
 #include "tuning/programs/winograd_choice.h"
 
@@ -42,23 +43,16 @@ void give_names(const std::vector<std::string>& names, std::vector<api::ProgramP
 }  // namespace
 
 Result<api::Program> outline_program(import::Imported model, const Tuner& tuner, const ProgramRequest& request,
-                                     const std::set<Hash128>& left) {
+                                     ProductChoices& choices) {
   STITCH_TRY(graph::simplify(model.graph, {.stop = request.stop}));
   STITCH_TRY(write_winograd(model.graph, tuner, request.products, request.stop));
   if (tuner.has_products(request.products)) STITCH_TRY(graph::simplify_attention_gradients(model.graph, {}));
-  const auto is_left = [&](const graph::Graph& call) {
-    if (left.empty()) return false;
-    const auto form = graph::canonicalise(call);
-    return form && left.contains(form->key);
-  };
-  const ProgramOptions options{[&](const graph::Graph& loop) { return tuner.runs_in_one_kernel(loop, request.stop); },
-                               [&](const graph::Graph& call, bool rest_apart) {
-                                 return !request.stop.stop_requested() && !is_left(call) &&
-                                        tuner.computes_product(call, request.products, rest_apart);
-                               },
-                               model.graph.constraints,
-                               // Kernels of ours read and write any layout for nothing.
-                               !tuner.has_products(request.products)};
+  const ProgramOptions options{
+      [&](const graph::Graph& loop) { return tuner.runs_in_one_kernel(loop, request.stop); },
+      [&](const graph::Graph& call, bool rest_apart) { return choices.is_ours(call, rest_apart); },
+      model.graph.constraints,
+      // Kernels of ours read and write any layout for nothing.
+      !tuner.has_products(request.products)};
   STITCH_ASSIGN(api::Program program, build_program(model.graph, options));
   if (request.stop.stop_requested()) return make_error(ErrorKind::cancelled, "stopped while the program was outlined");
   give_names(model.parameters, program.parameters);
@@ -69,6 +63,13 @@ Result<api::Program> outline_program(import::Imported model, const Tuner& tuner,
   program.target = to_wire(tuner.target());
   program.id = api::identity_of(program);
   return program;
+}
+
+Result<api::Program> outline_program(import::Imported model, const Tuner& tuner, const ProgramRequest& request,
+                                     const std::set<Hash128>& left) {
+  ProductChoices choices(tuner, request.memory, request.products, request.tunes, request.stop);
+  for (const Hash128& product : left) choices.leave(product);
+  return outline_program(std::move(model), tuner, request, choices);
 }
 
 namespace {
@@ -205,24 +206,31 @@ Status plan_program(const Tuner& tuner, const ProgramRequest& request, api::Prog
 }
 
 Result<api::Program> make_program(const import::Imported& model, const Tuner& tuner, const ProgramRequest& request) {
-  std::set<Hash128> left;
-  STITCH_ASSIGN(api::Program program, outline_program(model, tuner, request));
+  const bool wants_all = request.makes && request.lock.empty();
+  ProductChoices choices(tuner, request.memory, request.products, request.tunes && wants_all, request.stop);
+  STITCH_ASSIGN(api::Program program, outline_program(model, tuner, request, choices));
+  if (!request.lock.empty() && api::locked_in(request.lock, program) == nullptr) {
+    // It may have been locked before anything was measured.
+    ProductChoices predicted(tuner, nullptr, request.products, false, request.stop);
+    STITCH_ASSIGN(api::Program before, outline_program(model, tuner, request, predicted));
+    if (api::locked_in(request.lock, before) != nullptr) program = std::move(before);
+  }
   while (true) {
     STITCH_TRY(plan_program(tuner, request, program));
     const auto is_lost = [](const auto& each) { return !each.plan && !multiplies(each.graph); };
-    const bool wants_all = request.makes && request.lock.empty();
     if (wants_all && graph::by_winograd(model.graph.constraints) && std::ranges::any_of(program.fragments, is_lost)) {
       // Perhaps a transform: whoever cannot have it does without.
       import::Imported direct = model;
       direct.graph.constraints.winograd = false;
       return make_program(direct, tuner, request);
     }
-    const std::size_t before = left.size();
+    const std::size_t before = choices.left();
     for (const api::ProgramFragment& fragment : program.fragments) {
-      if (!fragment.plan && multiplies(fragment.graph)) left.insert(fragment.key);
+      if (!fragment.plan && multiplies(fragment.graph)) choices.leave(fragment.key);
     }
-    if (left.size() == before) return program;
-    STITCH_ASSIGN(api::Program next, outline_program(model, tuner, request, left));
+    STITCH_TRY(choices.settle(program, request.progress));
+    if (choices.left() == before) return program;
+    STITCH_ASSIGN(api::Program next, outline_program(model, tuner, request, choices));
     take_plans(program, next);
     program = std::move(next);
   }

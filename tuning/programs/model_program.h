@@ -13,6 +13,7 @@
 #include "tuning/plans/progress.h"
 #include "tuning/plans/remembering_tuner.h"
 #include "tuning/plans/tuner.h"
+#include "tuning/programs/product_choices.h"
 
 namespace stitch::tuning {
 
@@ -36,10 +37,14 @@ struct ProgramRequest {
 
 /// The program of a model without plans: simplified (where products may be ours, attentions' gradients, too), cut as
 /// cut_model does (loops whole where the tuner expects more of it), ports named, with the ranges that integers of its
-/// inputs must keep to. `left`: products, by their keys, that are the library's whatever the tuner says. Errors: those
-/// of simplification and of build_program; cancelled.
+/// inputs must keep to. Which products are ours is the tuner's prediction, or, of those of which the memory has times
+/// of both, who was measured to be faster (tuning/programs/product_choices.h). `left`: products, by their keys, that
+/// are the library's whatever they say. Errors: those of simplification and of build_program; cancelled.
 Result<api::Program> outline_program(import::Imported model, const Tuner& tuner, const ProgramRequest& request,
                                      const std::set<Hash128>& left = {});
+/// The same where somebody else chooses who computes products.
+Result<api::Program> outline_program(import::Imported model, const Tuner& tuner, const ProgramRequest& request,
+                                     ProductChoices& choices);
 
 /// Gives every fragment of the program a plan, and the program their code. A fragment for which none can be made says
 /// why. Errors: cancelled, those of the memory's store; constraint (a locked plan that is not stored and cannot be made
@@ -48,6 +53,7 @@ Status plan_program(const Tuner& tuner, const ProgramRequest& request, api::Prog
 
 /// Both. A product of ours without a plan is left to the library (of an attention two calls and what is between them,
 /// of a long epilogue what the call has no place for), so that it costs time, not the step; what has a plan keeps it.
+/// Where the request tunes, and library calls can be measured, so is one that these are not measured slower than.
 /// Errors: those of both.
 Result<api::Program> make_program(const import::Imported& model, const Tuner& tuner, const ProgramRequest& request);
 

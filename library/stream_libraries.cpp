@@ -1,10 +1,10 @@
-#include "client/stream_libraries.h"
+#include "library/stream_libraries.h"
 
 #include <cstdlib>
 
 #include "cuda/cublas_lt.h"
 
-namespace stitch::client {
+namespace stitch::library {
 namespace {
 
 std::vector<std::string> named_or(const char* variable, std::vector<std::string> usual) {
@@ -22,4 +22,4 @@ std::vector<std::string> StreamLibraries::usual_cudnn() { return named_or("STITC
 
 bool StreamLibraries::are_there() const { return cuda::lt::Api::load(cublas_lt).ok(); }
 
-}  // namespace stitch::client
+}  // namespace stitch::library

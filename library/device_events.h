@@ -5,7 +5,7 @@
 #include "base/result.h"
 #include "cuda/driver_api.h"
 
-namespace stitch::client {
+namespace stitch::library {
 
 /// A stream of one's own, that waits for nobody else's. A context must be current.
 class DeviceStream {
@@ -46,4 +46,4 @@ class DeviceEvents {
   std::vector<CUevent> events_;
 };
 
-}  // namespace stitch::client
+}  // namespace stitch::library

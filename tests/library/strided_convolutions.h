@@ -2,7 +2,7 @@
 
 #include "graph/calls/strided_convolution.h"
 
-namespace stitch::client {
+namespace stitch::library {
 
 /// A tensor that lies in a parameter as it is: features behind images, or last.
 inline graph::StridedConvolution::Tensor packed_tensor(int parameter, graph::DType dtype, const graph::Dims& extents,
@@ -33,4 +33,4 @@ inline graph::StridedConvolution padded_convolution(
   return how;
 }
 
-}  // namespace stitch::client
+}  // namespace stitch::library

@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "client/convolution_operations.h"
-#include "client/cuda_context.h"
 #include "cuda/cudnn.h"
 #include "graph/calls/strided_convolution.h"
+#include "library/convolution_operations.h"
+#include "library/device_memory.h"
 
-namespace stitch::client {
+namespace stitch::library {
 
 /// Convolutions and their gradients on a GPU by NVIDIA's cuDNN, which is loaded when a program needs it. They are made
 /// ready beforehand: of what the library's heuristics suggest (mode A, then its fallbacks), the fastest plan of several
@@ -26,7 +26,7 @@ namespace stitch::client {
 class ConvolutionLibrary {
  public:
   /// `libraries`: the first that there is. Errors: unavailable, in the words of loader or library.
-  static Result<std::unique_ptr<ConvolutionLibrary>> open(std::shared_ptr<const CudaContext> context,
+  static Result<std::unique_ptr<ConvolutionLibrary>> open(std::shared_ptr<const cuda::DriverApi> driver,
                                                           const std::vector<std::string>& libraries);
   ConvolutionLibrary(const ConvolutionLibrary&) = delete;
   ConvolutionLibrary& operator=(const ConvolutionLibrary&) = delete;
@@ -45,9 +45,12 @@ class ConvolutionLibrary {
   Result<int> prepare(const graph::StridedConvolution& convolution);
   /// How many calls of the library and copies it takes: one, two, or none where the result is empty.
   [[nodiscard]] std::int64_t calls(int convolution) const;
+  /// How many of them are copies.
+  [[nodiscard]] int copies(int convolution) const { return convolutions_[convolution].copied ? 1 : 0; }
   /// The largest workspace of what is ready; no more than most_library_workspace_bytes.
   [[nodiscard]] std::int64_t workspace_bytes() const { return workspace_bytes_; }
-  /// Allocates what is kept on the device for all that is ready, and waits for it. Error: resource_exhausted.
+  /// Allocates what is kept on the device for all that is ready, and waits for it. Before anything is launched, again
+  /// after more was made ready. Error: resource_exhausted.
   Status make_constants();
 
   /// `parameters`, `result`: addresses as the convolution's call has them. Error: runtime.
@@ -64,7 +67,7 @@ class ConvolutionLibrary {
     std::optional<cuda::dnn::Descriptor> pack;  ///< kept for the next launch, which mostly has the same addresses
   };
 
-  ConvolutionLibrary(std::shared_ptr<const CudaContext> context, std::shared_ptr<const cuda::dnn::Api> api);
+  ConvolutionLibrary(std::shared_ptr<const cuda::DriverApi> driver, std::shared_ptr<const cuda::dnn::Api> api);
   Status make_ready(Convolution& made, const graph::StridedConvolution& how, bool onto_result = false) const;
   /// Where there is no plan for what the call says: in other words of the same meaning. False: in none.
   bool make_ready_otherwise(Convolution& made, const graph::StridedConvolution& how);
@@ -82,7 +85,7 @@ class ConvolutionLibrary {
   Result<cuda::dnn::Descriptor> make_pack(const std::vector<ConvolutionOperations::Tensor>& tensors,
                                           std::vector<std::uint64_t> addresses) const;
 
-  std::shared_ptr<const CudaContext> context_;
+  std::shared_ptr<const cuda::DriverApi> driver_;
   std::shared_ptr<const cuda::dnn::Api> api_;
   cuda::dnn::Handle handle_ = nullptr;
   PlanTimer timer_;
@@ -92,4 +95,4 @@ class ConvolutionLibrary {
   DeviceMemory zeros_;
 };
 
-}  // namespace stitch::client
+}  // namespace stitch::library

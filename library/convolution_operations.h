@@ -6,7 +6,7 @@
 #include "cuda/cudnn.h"
 #include "graph/calls/strided_convolution.h"
 
-namespace stitch::client {
+namespace stitch::library {
 
 /// A convolution and its epilogue as an operation graph of cuDNN's backend.
 struct ConvolutionOperations {
@@ -30,4 +30,4 @@ Result<ConvolutionOperations> describe_operations(const cuda::dnn::Api& api, cud
                                                   const graph::StridedConvolution& convolution,
                                                   bool onto_result = false);
 
-}  // namespace stitch::client
+}  // namespace stitch::library

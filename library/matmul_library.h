@@ -6,11 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "client/cuda_context.h"
 #include "cuda/cublas_lt.h"
 #include "graph/calls/strided_matmul.h"
 
-namespace stitch::client {
+namespace stitch::library {
 
 /// Matrix products on a GPU by NVIDIA's cuBLASLt, which is loaded when a program needs it. Products are made ready
 /// beforehand, with the algorithm that the library suggests first; launching one allocates nothing and waits for
@@ -19,8 +18,7 @@ namespace stitch::client {
 class MatmulLibrary {
  public:
   /// `libraries`: the first that there is. Errors: unavailable, in the words of loader or library.
-  static Result<std::unique_ptr<MatmulLibrary>> open(std::shared_ptr<const CudaContext> context,
-                                                     const std::vector<std::string>& libraries);
+  static Result<std::unique_ptr<MatmulLibrary>> open(const std::vector<std::string>& libraries);
   MatmulLibrary(const MatmulLibrary&) = delete;
   MatmulLibrary& operator=(const MatmulLibrary&) = delete;
   ~MatmulLibrary();
@@ -58,18 +56,17 @@ class MatmulLibrary {
   };
   struct Matrix;
 
-  MatmulLibrary(std::shared_ptr<const CudaContext> context, std::shared_ptr<const cuda::lt::Api> api);
+  explicit MatmulLibrary(std::shared_ptr<const cuda::lt::Api> api);
   Status make_ready(Product& product, const graph::StridedMatmul& matmul) const;
   Result<Held<cuda::lt::Layout>> layout_of(const Matrix& matrix, std::int64_t batches) const;
   Status describe(Product& product, const std::array<Matrix, 5>& matrices, std::int64_t batches,
                   const graph::StridedMatmul& matmul) const;
   Status choose_algorithm(Product& product, const std::array<Matrix, 5>& matrices) const;
 
-  std::shared_ptr<const CudaContext> context_;
   std::shared_ptr<const cuda::lt::Api> api_;
   cuda::lt::Handle handle_ = nullptr;
   std::vector<Product> products_;
   std::int64_t workspace_bytes_ = 0;
 };
 
-}  // namespace stitch::client
+}  // namespace stitch::library

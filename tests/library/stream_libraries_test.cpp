@@ -1,11 +1,11 @@
-#include "client/stream_libraries.h"
+#include "library/stream_libraries.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 
-namespace stitch::client {
+namespace stitch::library {
 namespace {
 
 using testing::ElementsAre;
@@ -27,4 +27,4 @@ TEST(StreamLibraries, AVariableNamesOneFileAndNoOther) {
 }
 
 }  // namespace
-}  // namespace stitch::client
+}  // namespace stitch::library

@@ -1,14 +1,14 @@
 // How plans of cuDNN's are chosen and launched: the emulated library suggests some that nobody may take.
-#include "client/convolution_library.h"
+#include "library/convolution_library.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "client/library_workspace.h"
-#include "tests/client/emulated_gpu.h"
-#include "tests/client/strided_convolutions.h"
+#include "library/call_memory.h"
+#include "tests/library/emulated_gpu.h"
+#include "tests/library/strided_convolutions.h"
 
-namespace stitch::client {
+namespace stitch::library {
 namespace {
 
 using graph::DType;
@@ -16,12 +16,12 @@ using graph::StridedConvolution;
 using testing::HasSubstr;
 using Kind = StridedConvolution::Kind;
 
-class ConvolutionLibraryEmulated : public OnAnEmulatedGpu {
+class ConvolutionLibraryEmulated : public OnAnEmulatedDriver {
  protected:
   void SetUp() override {
-    OnAnEmulatedGpu::SetUp();
+    OnAnEmulatedDriver::SetUp();
     use_context();
-    auto opened = ConvolutionLibrary::open(executor_->context(), {STITCH_EMULATED_CUDNN});
+    auto opened = ConvolutionLibrary::open(driver_, {STITCH_EMULATED_CUDNN});
     ASSERT_TRUE(opened.ok()) << opened.error().message;
     convolutions_ = *std::move(opened);
   }
@@ -59,7 +59,7 @@ class ConvolutionLibraryEmulated : public OnAnEmulatedGpu {
 TEST_F(ConvolutionLibraryEmulated, SaysWhatItIs) { EXPECT_EQ(convolutions_->name(), "cuDNN 9.8.0"); }
 
 TEST_F(ConvolutionLibraryEmulated, ALibraryThatIsNotThereIsUnavailable) {
-  const auto opened = ConvolutionLibrary::open(executor_->context(), {"libnosuchconvolutions.so.1"});
+  const auto opened = ConvolutionLibrary::open(driver_, {"libnosuchconvolutions.so.1"});
   ASSERT_FALSE(opened.ok());
   EXPECT_EQ(opened.error().kind, ErrorKind::unavailable);
 }
@@ -204,4 +204,4 @@ TEST_F(ConvolutionLibraryEmulated, LaunchesOnTheAddressesOfEachRun) {
 }
 
 }  // namespace
-}  // namespace stitch::client
+}  // namespace stitch::library

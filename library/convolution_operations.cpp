@@ -1,11 +1,9 @@
-#include "client/convolution_operations.h"
+#include "library/convolution_operations.h"
 
 #include <numeric>
 #include <optional>
 
-#include "client/executor.h"
-
-namespace stitch::client {
+namespace stitch::library {
 namespace {
 
 namespace dnn = cuda::dnn;
@@ -91,10 +89,10 @@ class OperationsBuilder {
     const std::int64_t id = next_id_++;
     STITCH_ASSIGN(Descriptor made, Descriptor::make(api_, DescriptorType::tensor));
     STITCH_ASSIGN(const dnn::DataType stored, cudnn_type(from.dtype));
-    const std::int64_t alignment = std::gcd<std::int64_t>(buffer_alignment, from.offset_bytes());
+    const std::int64_t alignment = std::gcd<std::int64_t>(operand_alignment, from.offset_bytes());
     STITCH_TRY(made.set(Attribute::tensor_unique_id, id));
     STITCH_TRY(made.set(Attribute::tensor_data_type, in_memory ? stored : compute_));
-    STITCH_TRY(made.set(Attribute::tensor_byte_alignment, in_memory ? alignment : std::int64_t{buffer_alignment}));
+    STITCH_TRY(made.set(Attribute::tensor_byte_alignment, in_memory ? alignment : std::int64_t{operand_alignment}));
     STITCH_TRY(made.set(Attribute::tensor_dimensions, from.extents));
     STITCH_TRY(made.set(Attribute::tensor_strides, from.strides));
     STITCH_TRY(made.set(Attribute::tensor_is_virtual, !in_memory));
@@ -182,4 +180,4 @@ Result<ConvolutionOperations> describe_operations(const dnn::Api& api, dnn::Hand
   return OperationsBuilder(api, handle, convolution, onto_result).build();
 }
 
-}  // namespace stitch::client
+}  // namespace stitch::library

@@ -1,12 +1,11 @@
-#include "client/matmul_library.h"
+#include "library/matmul_library.h"
 
 #include <algorithm>
 #include <numeric>
 
-#include "client/executor.h"
-#include "client/library_workspace.h"
+#include "library/call_memory.h"
 
-namespace stitch::client {
+namespace stitch::library {
 namespace {
 
 namespace lt = cuda::lt;
@@ -52,24 +51,22 @@ struct MatmulLibrary::Matrix {
   /// A power of two that divides every address that the operand has, bytes.
   [[nodiscard]] std::uint32_t alignment() const {
     const std::int64_t size = byte_size(dtype);
-    std::int64_t shared = std::gcd<std::int64_t>(buffer_alignment, offset * size);
+    std::int64_t shared = std::gcd<std::int64_t>(operand_alignment, offset * size);
     for (const std::int64_t stride : loop_strides) shared = std::gcd(shared, stride * size);
     return static_cast<std::uint32_t>(shared);
   }
 };
 
-MatmulLibrary::MatmulLibrary(std::shared_ptr<const CudaContext> context, std::shared_ptr<const lt::Api> api)
-    : context_(std::move(context)), api_(std::move(api)) {}
+MatmulLibrary::MatmulLibrary(std::shared_ptr<const lt::Api> api) : api_(std::move(api)) {}
 
 MatmulLibrary::~MatmulLibrary() {
   products_.clear();
   if (handle_ != nullptr) api_->destroy(handle_);
 }
 
-Result<std::unique_ptr<MatmulLibrary>> MatmulLibrary::open(std::shared_ptr<const CudaContext> context,
-                                                           const std::vector<std::string>& libraries) {
+Result<std::unique_ptr<MatmulLibrary>> MatmulLibrary::open(const std::vector<std::string>& libraries) {
   STITCH_ASSIGN(auto api, lt::Api::load(libraries));
-  std::unique_ptr<MatmulLibrary> opened(new MatmulLibrary(std::move(context), std::move(api)));
+  std::unique_ptr<MatmulLibrary> opened(new MatmulLibrary(std::move(api)));
   STITCH_TRY(opened->api_->check(opened->api_->create(&opened->handle_), "cublasLtCreate"));
   return opened;
 }
@@ -247,4 +244,4 @@ Status MatmulLibrary::launch(int number, const std::vector<std::uint64_t>& param
   return {};
 }
 
-}  // namespace stitch::client
+}  // namespace stitch::library

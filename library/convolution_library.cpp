@@ -1,14 +1,14 @@
-#include "client/convolution_library.h"
+#include "library/convolution_library.h"
 
 #include <algorithm>
 #include <array>
 #include <limits>
 #include <map>
 
-#include "client/device_events.h"
-#include "client/library_workspace.h"
+#include "library/call_memory.h"
+#include "library/device_events.h"
 
-namespace stitch::client {
+namespace stitch::library {
 namespace {
 
 namespace dnn = cuda::dnn;
@@ -33,7 +33,7 @@ const char* forbidden_by(const StridedConvolution& how, dnn::NumericalNote note)
   return "";
 }
 
-constexpr int the_result = -1, of_zeros = -2;  ///< tensors' parameters; the latter is memory of the library's
+constexpr int convolution_result = -1, of_zeros = -2;  ///< tensors' parameters; the latter is memory of the library's
 
 StridedConvolution::Tensor bias_of_zeros(const StridedConvolution& how) {
   const graph::Dims& made = how.result().extents;
@@ -89,10 +89,11 @@ Result<double> time_by_events(const cuda::DriverApi& driver, const std::function
 
 }  // namespace
 
-ConvolutionLibrary::ConvolutionLibrary(std::shared_ptr<const CudaContext> context, std::shared_ptr<const dnn::Api> api)
-    : context_(std::move(context)), api_(std::move(api)), zeros_(*context_->driver) {
-  if (context_->driver->emulated) return;
-  timer_ = [this](const std::function<Status(CUstream)>& run) { return time_by_events(*context_->driver, run); };
+ConvolutionLibrary::ConvolutionLibrary(std::shared_ptr<const cuda::DriverApi> driver,
+                                       std::shared_ptr<const dnn::Api> api)
+    : driver_(std::move(driver)), api_(std::move(api)), zeros_(*driver_) {
+  if (driver_->emulated) return;
+  timer_ = [this](const std::function<Status(CUstream)>& run) { return time_by_events(*driver_, run); };
 }
 
 ConvolutionLibrary::~ConvolutionLibrary() {
@@ -100,10 +101,10 @@ ConvolutionLibrary::~ConvolutionLibrary() {
   if (handle_ != nullptr) api_->destroy(handle_);
 }
 
-Result<std::unique_ptr<ConvolutionLibrary>> ConvolutionLibrary::open(std::shared_ptr<const CudaContext> context,
+Result<std::unique_ptr<ConvolutionLibrary>> ConvolutionLibrary::open(std::shared_ptr<const cuda::DriverApi> driver,
                                                                      const std::vector<std::string>& libraries) {
   STITCH_ASSIGN(auto api, dnn::Api::load(libraries));
-  std::unique_ptr<ConvolutionLibrary> opened(new ConvolutionLibrary(std::move(context), std::move(api)));
+  std::unique_ptr<ConvolutionLibrary> opened(new ConvolutionLibrary(std::move(driver), std::move(api)));
   STITCH_TRY(opened->api_->check(opened->api_->create(&opened->handle_), "cudnnCreate"));
   return opened;
 }
@@ -152,10 +153,10 @@ std::int64_t ConvolutionLibrary::calls(int convolution) const {
 }
 
 Status ConvolutionLibrary::make_constants() {
-  if (zero_bytes_ == 0 || zeros_.address() != 0) return {};
+  if (zero_bytes_ <= zeros_.bytes()) return {};
   STITCH_TRY(zeros_.make(zero_bytes_));
   const std::vector<std::byte> zeros(zero_bytes_);
-  const cuda::DriverApi& driver = *context_->driver;
+  const cuda::DriverApi& driver = *driver_;
   return driver.check(driver.copy_to_device(zeros_.address(), zeros.data(), zeros.size()), "cuMemcpyHtoD");
 }
 
@@ -236,9 +237,9 @@ std::size_t ConvolutionLibrary::fastest(const std::vector<Plan>& plans,
   // Memory for each parameter and the result, and for the greediest plan: whatever is in it, a plan takes as long.
   std::map<int, DeviceMemory> memory;
   for (const auto& [parameter, bytes] : bytes_of_parameters(how)) {
-    if (!memory.try_emplace(parameter, *context_->driver).first->second.make(bytes)) return 0;
+    if (!memory.try_emplace(parameter, *driver_).first->second.make(bytes)) return 0;
   }
-  DeviceMemory workspace(*context_->driver);
+  DeviceMemory workspace(*driver_);
   const std::int64_t most = std::ranges::max_element(plans, {}, &Plan::workspace_bytes)->workspace_bytes;
   if (most > 0 && !workspace.make(most)) return 0;
   std::vector<std::uint64_t> addresses;
@@ -287,10 +288,10 @@ Status ConvolutionLibrary::launch(int number, const std::vector<std::uint64_t>& 
                                : tensor.parameter == of_zeros ? zeros_.address()
                                                               : result;
     addresses.push_back(base + tensor.offset);
-    if (tensor.parameter == the_result) to = addresses.back();
+    if (tensor.parameter == convolution_result) to = addresses.back();
   }
   if (const auto& copied = convolution.copied) {
-    const cuda::DriverApi& driver = *context_->driver;
+    const cuda::DriverApi& driver = *driver_;
     const std::int64_t bytes = graph::element_count(copied->extents) * byte_size(copied->dtype);
     const std::uint64_t from = parameters[copied->parameter] + copied->offset_bytes();
     STITCH_TRY(driver.check(driver.copy_on_device(to, from, bytes, stream), "cuMemcpyDtoDAsync"));
@@ -306,4 +307,4 @@ Status ConvolutionLibrary::launch(int number, const std::vector<std::uint64_t>& 
                      "cudnnBackendExecute");
 }
 
-}  // namespace stitch::client
+}  // namespace stitch::library

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-namespace stitch::client {
+namespace stitch::library {
 
 /// Where NVIDIA's libraries are; of each the first that there is is taken.
 struct StreamLibraries {
@@ -19,4 +19,4 @@ struct StreamLibraries {
   [[nodiscard]] bool are_there() const;
 };
 
-}  // namespace stitch::client
+}  // namespace stitch::library

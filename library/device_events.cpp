@@ -1,6 +1,6 @@
-#include "client/device_events.h"
+#include "library/device_events.h"
 
-namespace stitch::client {
+namespace stitch::library {
 
 DeviceEvents::~DeviceEvents() {
   for (const CUevent event : events_) driver_.destroy_event(event);
@@ -25,4 +25,4 @@ Result<double> DeviceEvents::after(std::size_t index) const {
   return milliseconds * 1e3;
 }
 
-}  // namespace stitch::client
+}  // namespace stitch::library

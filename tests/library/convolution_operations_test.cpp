@@ -1,6 +1,6 @@
 // Convolutions as operation graphs of cuDNN: what the emulated library takes, the real one must take, too, where it is
 // there. It describes and checks operations without a GPU; a driver it must find, which is the emulated one here.
-#include "client/convolution_operations.h"
+#include "library/convolution_operations.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,11 +13,11 @@
 #include "graph/simplify.h"
 #include "graph/subgraph.h"
 #include "import/import.h"
-#include "tests/client/emulated_gpu.h"
-#include "tests/client/strided_convolutions.h"
 #include "tests/graph/random_convolution.h"
+#include "tests/library/emulated_gpu.h"
+#include "tests/library/strided_convolutions.h"
 
-namespace stitch::client {
+namespace stitch::library {
 namespace {
 
 using graph::DType;
@@ -25,7 +25,7 @@ using graph::StridedConvolution;
 using testing::HasSubstr;
 using Kind = StridedConvolution::Kind;
 
-class ConvolutionOperationsEmulated : public OnAnEmulatedGpu {
+class ConvolutionOperationsEmulated : public OnAnEmulatedDriver {
  protected:
   /// `name`: of the library; false: it is not there.
   bool load(const std::string& name) {
@@ -177,4 +177,4 @@ TEST_F(ConvolutionOperationsEmulated, TensorsAreWhatAnExecutionIsToldOf) {
 }
 
 }  // namespace
-}  // namespace stitch::client
+}  // namespace stitch::library
