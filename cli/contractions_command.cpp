@@ -26,7 +26,8 @@ struct ContractionsOptions {
   std::string target;
   std::vector<std::string> without;
   bool json = false, source = false, joined = false, warpgroups = true;
-  int registers = 0;                 ///< schedules of each that are compiled
+  int registers = 0;                 ///< schedules of each that are compiled, spread over the ranking
+  int compiled = 0;                  ///< the same of the best
   MeasuredProductsOptions measured;  ///< with a device
 };
 
@@ -164,13 +165,18 @@ Result<ExitCode> contractions(const ContractionsOptions& options) {
   STITCH_ASSIGN(const search::ContractionSpaceOptions space, space_of(options));
   STITCH_ASSIGN(std::vector<Product> products, products_in(options));
   std::unique_ptr<codegen::NvrtcCompiler> compiler;
-  if (options.problems.empty() || options.source || options.registers > 0) {
+  const bool compiled_only = options.registers > 0 || options.compiled > 0;
+  if (options.compiled > 0) {
+    STITCH_ASSIGN(compiler, codegen::NvrtcCompiler::create_pool({}));
+  } else if (options.problems.empty() || options.source || options.registers > 0) {
     STITCH_ASSIGN(compiler, codegen::NvrtcCompiler::create());
   }
   for (Product& product : products) {
-    if (options.registers > 0) {
+    if (compiled_only) {
       if (!product.is_ours()) continue;
-      const Status printed = print_compiled_registers(product, options.registers, device.spec, space, *compiler);
+      const Status printed = options.compiled > 0
+                                 ? print_compiled_best(product, options.compiled, device.spec, space, *compiler)
+                                 : print_compiled_registers(product, options.registers, device.spec, space, *compiler);
       // Of what has no legal schedule there is nothing to say here.
       if (!printed && printed.error().kind != ErrorKind::constraint) return printed.error().within(product.name);
       continue;
@@ -248,6 +254,12 @@ void add_contractions_command(CLI::App& app, ExitCode& code) {
                        "compile so many schedules of each, spread over the ranking: registers and spills beside what "
                        "was thought of them, a line of JSON each")
           ->check(CLI::Range(1, 10'000));
+  CLI::Option* compiled =
+      command
+          ->add_option("--compile", options->compiled,
+                       "compile so many of the best predicted of each side by side: seconds, registers and spills, a "
+                       "line of JSON each")
+          ->check(CLI::Range(1, 10'000));
   CLI::Option* device = add_measuring_options(*command, options->measured);
   CLI::Option* priced = command->add_option(
       "--priced", options->priced,
@@ -259,7 +271,8 @@ void add_contractions_command(CLI::App& app, ExitCode& code) {
   priced->needs(problems)->excludes(device);
   tiles->needs(problems)->excludes(device)->excludes(priced);
   registers->excludes(source)->excludes(json);
-  for (CLI::Option* other : {without, warps, source, json, registers}) {
+  compiled->excludes(source)->excludes(json)->excludes(registers);
+  for (CLI::Option* other : {without, warps, source, json, registers, compiled}) {
     if (other != without) device->excludes(other);  // a line of JSON each in any case
     priced->excludes(other);
     tiles->excludes(other);

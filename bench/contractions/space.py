@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 """How many schedules there are of each shape of ALCOP and DeepCuts and of the attentions of bench/products, what it takes to
-enumerate and rank them, and what pipelining is predicted to gain (ALCOP's ablations). Writes
+enumerate and rank them, to compile the best 32, and what pipelining is predicted to gain (ALCOP's ablations). Writes
 bench/results/contractions_search.md.
 
     bench/contractions/space.py [--stitch build/release/bin/stitch] [--repeats 3]     prints the page
     bench/contractions/space.py --write                                               and writes it
+    bench/contractions/space.py --compile-on a100 …                                   GPUs that kernels are compiled for
 
 `stitch contractions --problems … --target GPU --json [--without …]`, one GPU after the other. Times: processor time of the
 whole command, which other work on the machine hardly changes, less what it takes for no problem at all; of each shape the
-least time by the clock of the repeats, which other work does change. Needs no GPU and no package; nothing is measured on one.
+least time by the clock of the repeats, which other work does change. `stitch contractions --compile 32` compiles the best of
+a shape side by side with NVRTC, as tuning does: of each family the shape whose number of schedules is the median. Needs no GPU
+and no package; nothing is measured on one.
 Errors: a stitch that fails, with what it said.
 """
 import argparse
@@ -31,6 +34,7 @@ PAGE = ROOT / "bench/results/contractions_search.md"
 GPUS = ("a100", "l4", "h100", "b200")
 ABLATIONS = ("two-stages", "one-level", "no-pipelining")
 ABLATED = ("a100", "h100")  # ALCOP's own GPU, and one whose copies come by the engine
+COMPILED = 32  # of the ranking: what the search keeps
 #                of the pipelined kernels' speed-up over TVM's, arXiv 2210.16691, section 5.2, in the mean
 PUBLISHED = {"none": 1.23, "one-level": 1.13, "two-stages": 1.01}
 WORDS = {"one-level": "without registers as a level", "two-stages": "with two stages at the most",
@@ -75,6 +79,24 @@ def ranked(options, problems, gpu, ablation="none", repeats=1):
     return lines, statistics.median(each[1] for each in runs) - idle
 
 
+def median_shapes(problems, lines):
+    """Of each family the shape whose number of schedules is the (lower) median."""
+    families = collections.defaultdict(list)
+    for problem, line in zip(problems, lines):
+        if "why_none" not in line:
+            families[family_of(problem)].append((line["enumerated"], problem["name"], problem))
+    return {family: sorted(members)[(len(members) - 1) // 2][2] for family, members in families.items()}
+
+
+def compiled(options, problem, gpu):
+    """The best of a shape compiled: its line, with the processor seconds of the whole command."""
+    with tempfile.TemporaryDirectory() as folder:
+        listed = pathlib.Path(folder) / "problems.json"
+        listed.write_text(json.dumps([problem]))
+        lines, seconds = run([options.stitch, "contractions", "--target", gpu, "--compile", COMPILED, "--problems", listed])
+    return lines[0] | {"processor_seconds": seconds}
+
+
 def figure(value):
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
@@ -106,6 +128,31 @@ def time_rows(lines_of, seconds_of):
         rows.append(f"| {gpu} | {schedules:,} | {seconds:.2f} s | {1e3 * seconds / len(ours):.1f} ms | "
                     f"{1e6 * seconds / schedules:.2f} us | {statistics.median(clock):.1f} ms | {max(clock):.0f} ms |")
     return rows
+
+
+def compile_rows(compiled_of):
+    """By GPU and family: seconds, and what spills."""
+    rows = ["| GPU | shape | compiled | by the clock | processor time | a kernel | spill | their registers, bytes spilled |",
+            "|---|---|---|---|---|---|---|---|"]
+    for gpu, lines in compiled_of.items():
+        for line in lines:
+            count = len(line["kernels"])
+            spilling = [kernel for kernel in line["kernels"] if kernel["spilled"]]
+            what = ", ".join(f"{kernel['registers']}: {kernel['spilled']} (place {kernel['place']})" for kernel in spilling)
+            rows.append(f"| {gpu} | {line['name']} | {count} | {line['seconds']:.1f} s | {line['processor_seconds']:.1f} s | "
+                        f"{1e3 * line['processor_seconds'] / count:.0f} ms | {len(spilling)} | {what or '–'} |")
+    return rows
+
+
+def compile_summary(compiled_of):
+    lines = [line for lines in compiled_of.values() for line in lines]
+    seconds = [line["processor_seconds"] for line in lines]
+    kernels = [kernel for line in lines for kernel in line["kernels"]]
+    spilling = [kernel for kernel in kernels if kernel["spilled"]]
+    return (f"Of {len(kernels)} kernels {len(spilling)} spill, {sum(kernel['place'] == 0 for kernel in spilling)} of them the best "
+            f"predicted of its shape. The best {COMPILED} of a shape take {statistics.median(seconds):.0f} s of processor time in "
+            f"the median, {max(seconds):.0f} s at most: on {lines[0]['processors']} cores with nothing else to do "
+            f"{statistics.median(seconds) / lines[0]['processors']:.0f} s and {max(seconds) / lines[0]['processors']:.0f} s.")
 
 
 def geometric_mean(values):
@@ -147,7 +194,7 @@ def shapes_table(problems, lines_of):
     return rows
 
 
-def page(about, options, problems, lines_of, seconds_of, ablated):
+def page(about, options, problems, lines_of, seconds_of, compiled_of, ablated):
     pipelined = [problem for problem in problems if problem["name"].startswith("alcop/")]
     text = ["# How many schedules products, convolutions and attentions have", "",
             "Written by `bench/contractions/space.py` ([bench/contractions](../contractions/README.md)). All times of kernels "
@@ -157,7 +204,13 @@ def page(about, options, problems, lines_of, seconds_of, ablated):
             "best predicted 32 remain, with the walk over tiles that is best for each.", "", *counts_table(problems, lines_of),
             "", "## To enumerate and rank", "",
             f"Median of {options.repeats} runs; a run ranks all shapes, one by one. By the clock the machine's other work is in "
-            "it: least of the runs.", "", *time_rows(lines_of, seconds_of), "", "## What pipelining is predicted to gain", "",
+            "it: least of the runs.", "", *time_rows(lines_of, seconds_of)]
+    if compiled_of:
+        text += ["", f"## To compile the best {COMPILED}", "",
+                 "With NVRTC, to machine code, as many side by side as there are processors; of each family the shape whose number "
+                 "of schedules is the median. Processor time is the whole command's, its start and ranking in it; by the clock the "
+                 "machine's other work is in it. " + compile_summary(compiled_of), "", *compile_rows(compiled_of)]
+    text += ["", "## What pipelining is predicted to gain", "",
             f"Predicted time of the best schedule without any pipelining ÷ of the best with what there is, over ALCOP's "
             f"{len(pipelined)} shapes in f16, geometric means. ALCOP's figures are of their measurements on an A100, over "
             "TVM's kernels: of kernels that differ in more than this, so that the order is to be compared and no digit."]
@@ -170,6 +223,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--stitch", default=ROOT / "build/release/bin/stitch", type=pathlib.Path)
     parser.add_argument("--repeats", default=3, type=int)
+    parser.add_argument("--compile-on", nargs="*", default=["a100", "h100"], choices=GPUS, metavar="GPU")
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     problems = [*alcop(), *deepcuts(), *attentions()]
@@ -182,8 +236,15 @@ def main():
     for gpu in ABLATED:
         parts = {name: ranked(options, [problems[at] for at in pipelined], gpu, name)[0] for name in ABLATIONS}
         ablated[gpu] = ([lines_of[gpu][at] for at in pipelined], parts)
+    compiled_of = {}
+    for gpu in options.compile_on:
+        compiled_of[gpu] = []
+        for problem in median_shapes(problems, lines_of[gpu]).values():
+            compiled_of[gpu].append(compiled(options, problem, gpu))
+            line = compiled_of[gpu][-1]
+            print(f"{gpu}: {problem['name']}: {line['processor_seconds']:.1f} s, {line['spilling']} spill", file=sys.stderr, flush=True)
     text = page(provenance.about("bench/contractions/space.py --write", repeats=options.repeats), options, problems, lines_of,
-                seconds_of, ablated)
+                seconds_of, compiled_of, ablated)
     print(text)
     if options.write:
         PAGE.write_text(text)

@@ -55,11 +55,18 @@ struct StatementWriter {
   [[nodiscard]] std::string end(std::int64_t extent) const {
     return turns.empty() || extent != nest.loops[0].extent ? std::to_string(extent) : std::string(turns);
   }
-  /// The same of a guard: what is counted over all turns and what is in each of them has so much for every turn.
+  /// The same of a guard: what is counted over all turns and what is in each of them has so much for every turn. What
+  /// is counted within a turn has its own end, also where that is the number of turns.
   [[nodiscard]] std::string end(const pipeline::TileGuard& guard) const {
+    const auto depends_on = [&](const pipeline::TileLoop& loop) {
+      return nest.pool.depends_on(guard.index, loop.variable);
+    };
     const pipeline::TileLoop& outer = nest.loops[0];
+    const bool counts_turns = depends_on(outer);
+    if (!counts_turns && std::any_of(nest.loops.begin() + 1, nest.loops.end(), depends_on))
+      return std::to_string(guard.bound);
     const std::int64_t each = outer.extent > 1 && guard.bound % outer.extent == 0 ? guard.bound / outer.extent : 1;
-    if (turns.empty() || each == 1 || !nest.pool.depends_on(guard.index, outer.variable)) return end(guard.bound);
+    if (turns.empty() || each == 1 || !counts_turns) return end(guard.bound);
     return fmt::format("{} * {}", turns, each);
   }
 

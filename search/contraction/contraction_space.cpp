@@ -256,9 +256,18 @@ double doubt_of(const ContractionProblem& problem, const ContractionSchedule& s)
   return s.stages >= turns ? 1 : few_stages;
 }
 
+/// By prediction and doubt, which is asked once of each: a space has tens of thousands.
 void sort_by_prediction(std::vector<RankedContraction>& best, const ContractionProblem& problem) {
-  std::ranges::stable_sort(
-      best, {}, [&](const RankedContraction& each) { return each.predicted_us * doubt_of(problem, each.schedule); });
+  std::vector<std::pair<double, std::size_t>> order;  // of equal ones the first stays first
+  order.reserve(best.size());
+  for (const RankedContraction& each : best) {
+    order.emplace_back(each.predicted_us * doubt_of(problem, each.schedule), order.size());
+  }
+  std::ranges::sort(order);
+  std::vector<RankedContraction> sorted;
+  sorted.reserve(best.size());
+  for (const auto& [us, at] : order) sorted.push_back(std::move(best[at]));
+  best = std::move(sorted);
 }
 
 /// Bytes of operands that all blocks ask for, of which L2 has most: those of a tile's rows and columns, along the

@@ -85,10 +85,38 @@ TEST(MeasuredProducts, OptionsThatSayNothingTogetherAreRefused) {
                                                {"--priced", lines, "--without", "two-stages"},
                                                {"--tiles", lines, "--priced", lines},
                                                {"--tiles", lines, "--json"},
+                                               {"--compile", "2", "--registers", "2"},
+                                               {"--compile", "2", "--json"},
+                                               {"--compile", "2", "--device", "emulated"},
                                                {"--best", "3"}}) {
     std::vector<std::string> command = {"contractions", "--problems", problems};
     command.insert(command.end(), more.begin(), more.end());
     EXPECT_EQ(stitch(command).code, 2) << more.front() << " " << more.back();
+  }
+}
+
+/// The best of each, compiled side by side: the ranking's order, and what the compiler made of them.
+TEST(MeasuredProducts, TheBestAreCompiled) {
+  const Folder folder;
+  const std::string problems = folder.write("two.json", two);
+  const Outcome done = stitch({"contractions", "--problems", problems, "--target", "a100", "--compile", "3"});
+  ASSERT_EQ(done.code, 0) << done.err;
+  const Outcome ranked = stitch({"contractions", "--problems", problems, "--target", "a100", "--json"});
+  const std::vector<json> lines = lines_of(done.out), best = lines_of(ranked.out);
+  ASSERT_EQ(lines.size(), best.size());
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    EXPECT_EQ(lines[i]["name"], best[i]["name"]);
+    EXPECT_GT(lines[i]["seconds"], 0);
+    ASSERT_EQ(lines[i]["kernels"].size(), 3U);
+    EXPECT_EQ(lines[i]["kernels"][0]["runs"], best[i]["schedule"]);
+    int spilling = 0, place = 0;
+    for (const json& kernel : lines[i]["kernels"]) {
+      EXPECT_EQ(kernel["place"], place++);
+      EXPECT_GT(kernel["registers"], 16);
+      EXPECT_LE(kernel["registers"], 255);
+      spilling += kernel["spilled"] > 0 ? 1 : 0;
+    }
+    EXPECT_EQ(lines[i]["spilling"], spilling);
   }
 }
 

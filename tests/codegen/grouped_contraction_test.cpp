@@ -142,6 +142,18 @@ TEST(GroupedKernelEmulated, PipelinesAreRight) {
     expect_grouped_right(m, problem, small_tiles(problem, stages, fragments, splits));
 }
 
+/// A turn has as many steps as a block would have turns if all were shown: guards of steps are none of turns.
+TEST(GroupedKernelEmulated, StepsAreNotCountedByTurns) {
+  const Grouped m{"", 64, 32, 64, {20, 30, 0, 14}, f16};
+  const ContractionProblem problem = problem_of(m);
+  ContractionSchedule schedule = small_tiles(problem, 1, 2, 2);
+  schedule.block_rows = schedule.warp_rows = 16;
+  schedule.block_depth = 32;
+  ASSERT_EQ(kernel::shape_of(problem, schedule).depth_tiles, kernel::shape_of(problem, schedule).depth_steps);
+  EXPECT_THAT(launch(case_of(problem, schedule), inputs_of(m, m.sizes)).findings, testing::IsEmpty());
+  expect_grouped_right(m, problem, schedule);
+}
+
 TEST(GroupedKernelEmulated, EveryBarrierIsNeeded) {
   const Grouped m{"", 64, 160, 64, {40, 24}, f16};
   const ContractionProblem problem = problem_of(m);

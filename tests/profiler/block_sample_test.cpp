@@ -54,7 +54,7 @@ TEST(BlockSample, SumsOfAnyBlocksRunWhole) {
     }
     return found;
   };
-  const KernelCase each = make_case(scattered(512, 64, 100), adds);
+  const KernelCase each = make_case(scattered(512, 16, 100), adds);
   EXPECT_TRUE(sample(each).whole());
 }
 

@@ -64,8 +64,8 @@ struct Goal {
 constexpr Goal usual{"", 0.75, 0.95};
 /// Models with goals of their own, tighter than the usual one or, until they are planned better, looser.
 /// * rwkv_block: its recurrence of 256 unrolled steps is rolled up into one kernel; XLA makes 18 kernels of the model.
-/// * graph_network: scatters and gathers of whole rows are most of it, on either side.
-constexpr Goal behind[] = {{"rwkv_block", 0.34, 0.75}, {"graph_network", 0.75, 0.97}};
+/// * graph_network: gathers of whole rows are most of it, whose sums XLA scatters by atomics.
+constexpr Goal behind[] = {{"rwkv_block", 0.34, 0.75}, {"graph_network", 0.75, 0.60}};
 
 Goal goal_of(const std::string& model) {
   const auto* found = std::ranges::find(behind, model, &Goal::model);
