@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "kernel/contraction/computed_operand.h"
+#include "kernel/contraction/contraction_shape.h"
 #include "kernel/contraction/merged_contraction.h"
 #include "kernel/contraction/shown_depth.h"
 #include "lab/products/grouped_matmul.h"

@@ -6,6 +6,7 @@
 /// Products of narrow tensors with scales by blocks, which random products have, too.
 namespace stitch::kernel::test {
 
+using lab::repeated;
 using lab::ScaledMatmul;
 
 inline Graph graph_of(const ScaledMatmul& m) {
