@@ -36,7 +36,8 @@ struct Anchor {
     scan,     ///< cumulative combination along one axis, written to `buffer`
     sort,     ///< lines along `reduced` in the order of items[0]; items[1 + i] goes to buffers[i]
     scatter,  ///< combines updates into a tensor, written to `buffer`: every element looks for its updates (items:
-              ///< what is there, whether an update hits, the update; of sorted ones where it goes, the element's place)
+              ///< what is there, whether an update hits, the update; of those that are searched, by blocks or in sorted
+              ///< lines, where it goes, the element's place)
     atomic,   ///< combines `item` into the element of `buffer` at `address`, which an earlier phase has filled
   };
   Kind kind = Kind::store;
