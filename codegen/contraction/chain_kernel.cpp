@@ -5,6 +5,7 @@
 #include "codegen/contraction/attention_warpgroup_text.h"
 #include "codegen/contraction/contraction_epilogue.h"
 #include "codegen/contraction/contraction_text.h"
+#include "codegen/contraction/result_text.h"
 #include "codegen/contraction/walk_text.h"
 #include "codegen/contraction/weight_text.h"
 #include "codegen/kernel_text.h"

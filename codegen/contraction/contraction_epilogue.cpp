@@ -46,8 +46,11 @@ class EpiloguePrinter {
     }
     const std::span<const kernel::ContractionResult> stored = kernel::results_of(problem_);
     for (std::size_t r = 0; r < stored.size(); ++r) {
-      STITCH_ASSIGN(const ItemId item, item_of(stored[r], problem_.graph->results()[r]));
-      results.push_back(item);
+      const kernel::ColumnSum* sum = column_sum(r);
+      Result<ItemId> item = sum == nullptr ? item_of(stored[r], problem_.graph->results()[r])
+                                           : item_of(sum->operand, problem_.graph->node(sum->node).operands[0]);
+      if (!item) return item.error();
+      results.push_back(*item);
     }
     std::vector<ItemId> roots = combined;
     roots.insert(roots.end(), results.begin(), results.end());
@@ -68,7 +71,12 @@ class EpiloguePrinter {
     }
     for (std::size_t r = 0; r < results.size(); ++r) {
       const std::string own = results.size() == 1 ? std::string(name) : fmt::format("{}{}", name, r);
+      const int takes = column_sum(r) == nullptr ? -1 : taken_by(results, r);
+      const ItemId carried = carried_;
+      if (takes >= 0) carried_ = results[takes];
       STITCH_ASSIGN(ContractionEpilogue each, print_function(own, results[r]));
+      carried_ = carried;
+      each.takes = takes;
       made.results.push_back(std::move(each));
     }
     return made;
@@ -112,12 +120,29 @@ class EpiloguePrinter {
     return {};
   }
 
+  /// What of columns a result is the sum of; null: it is none.
+  [[nodiscard]] const kernel::ColumnSum* column_sum(std::size_t result) const {
+    const auto found = std::ranges::find(problem_.column_sums, result, &kernel::ColumnSum::result);
+    return found == problem_.column_sums.end() ? nullptr : &*found;
+  }
+  /// A result that is computed anyway, and all that this sum's values take of the product; −1: there is none.
+  [[nodiscard]] int taken_by(std::span<const ItemId> results, std::size_t sum) const {
+    const std::string type = compute_type(problem_.accumulator);
+    for (std::size_t r = 0; r < results.size(); ++r) {
+      const bool is_made =
+          kernel::results_of(problem_)[r].of_elements() && program_.at(results[r]).kind == Item::Kind::compute;
+      if (is_made && compute_type(program_.at(results[r]).dtype) == type && sums_of(results[sum], results[r]).empty())
+        return static_cast<int>(r);
+    }
+    return -1;
+  }
+
   /// Of one product whose elements each have one thread. Results are stored in their order, an element of each.
   Result<std::vector<kernel::InPlace>> find_in_place(std::span<const ItemId> results) {
     std::vector<kernel::InPlace> pairs;
     const graph::Graph& graph = *problem_.graph;
     const bool others = !problem_.terms.empty() || !problem_.computed.empty() || problem_.scales ||
-                        problem_.gates > 1 || !problem_.row_reductions.empty() ||
+                        problem_.gates > 1 || !problem_.row_reductions.empty() || !problem_.column_sums.empty() ||
                         results.size() != graph.results().size();
     if (!graph.constraints.in_place || others) return pairs;
     std::vector<std::vector<bool>> used;

@@ -39,6 +39,9 @@ struct ContractionEpilogue {
   /// Where some of what it computes is the same for a whole batch, and kept by it: what its function `of` makes it of,
   /// by the kernel's names: "in2, in3, batch". Else empty.
   std::string made_of = {};
+  /// Of a sum of columns (kernel/contraction/column_sums.h), whose function is what is added: it takes the values of
+  /// this one of the results in the sums' place; −1: the sums.
+  int takes = -1;
 };
 
 /// Of a product: what each of its results is, and, where rows are combined, each reduction's values.

@@ -8,6 +8,7 @@
 #include "codegen/contraction/gate_text.h"
 #include "codegen/contraction/merged_text.h"
 #include "codegen/contraction/realigned_text.h"
+#include "codegen/contraction/result_text.h"
 #include "codegen/contraction/row_text.h"
 #include "codegen/contraction/scale_text.h"
 #include "codegen/contraction/streamed_text.h"
@@ -56,7 +57,9 @@ class ContractionPrinter {
                : schedule_.tensor_copies               ? "tensor_copy.cuh"
                : is_warpgroup(schedule_.instruction)   ? "warpgroup.cuh"
                                                        : "contraction.cuh",
-               combines_rows() ? "row_totals.cuh" : "",
+               !problem_.column_sums.empty() ? "column_sums.cuh"
+               : combines_rows()             ? "row_totals.cuh"
+                                             : "",
                scaled() || promotes(schedule_.instruction) ? "scaled_sums.cuh" : "",
                kernel::holds_realigned(schedule_) ? "realigned_tile.cuh" : "");
     STITCH_TRY(print_operands());

@@ -24,6 +24,9 @@ namespace stitch::codegen {
 std::string offset_of(const kernel::ContractionDigits& digits, std::string_view variable,
                       std::span<const std::string> strides = {});
 
+/// A computed value as it is stored.
+std::string stored_text(graph::DType dtype, std::string_view value);
+
 /// The one of these texts that is of the tile's `chosen`: "member == 0 ? in1 : in2", or what all of them say.
 std::string of_member(std::span<const std::string> texts, std::string_view chosen = "member");
 /// Which of several a number is of, by the first of each, none of them before the first: "(tile >= 4 ? 1 : 0)".
@@ -112,11 +115,5 @@ std::string epilogue_of(const kernel::ContractionProblem& part, std::size_t resu
 /// Results that have one element for each row, by the block that has the row's first columns; `threads` take part.
 void print_row_results(Writer& out, const kernel::ContractionProblem& part, const ContractionEpilogues& epilogues,
                        int block_rows, int threads);
-/// The end of a kernel: `cores` leave their results by strips of shared memory through the epilogues, of several
-/// products (which have one each) through that of the tile's member. `column`: of the warp's first result; `first`:
-/// which of the graph's results the problem's first one is.
-void print_results(Writer& out, const kernel::ContractionProblem& problem, const kernel::ContractionSchedule& schedule,
-                   std::span<const ContractionEpilogues> epilogues, std::string_view cores, std::string_view column,
-                   std::size_t first = 0);
 
 }  // namespace stitch::codegen

@@ -204,6 +204,7 @@ constexpr auto origin_rows() {
       Row{"contraction/contraction_time.cpp", "most_unrolled", fitted, own},
       Row{"contraction/contraction_time.cpp", "long_code", fitted, own},
       Row{"contraction/contraction_time.cpp", "row_instructions", guess, ""},
+      Row{"contraction/contraction_time.cpp", "column_instructions", guess, ""},
       Row{"contraction/contraction_time.cpp", "row_alone_instructions", counted, "SASS of CUDA 13.0"},
       Row{"contraction/contraction_time.cpp", "scaled_instructions", counted, "SASS of CUDA 13.0"},
       Row{"contraction/contraction_time.cpp", "factor_instructions", guess, ""},

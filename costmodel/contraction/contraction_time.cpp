@@ -45,6 +45,9 @@ constexpr int few_warps = 2;
 constexpr double most_unrolled = 1400, long_code = 1.9;
 /// A warp's instructions for a result and each pass over the sums in which rows are combined; a guess.
 constexpr double row_instructions = 3;
+/// And for a result that is added to the sum of its column: the addition, and its share of what lanes exchange, which
+/// is an instruction for each of a lane's columns and strip; a guess.
+constexpr double column_instructions = 2;
 /// Where nothing but rows leaves, for each pass and operator: the maximum, the sum of exponentials and a label's of a
 /// cross entropy are 13 for a result in SASS of CUDA 13.0.
 constexpr double row_alone_instructions = 1.5;
@@ -430,17 +433,18 @@ class Pricing {
     const double strips = 2 * results * graph::byte_size(p_.accumulator) / d_.shared_bytes_per_clock;
     double stored = 0;  // of several products a tile is of one
     for (const kernel::ContractionResult& result : kernel::results_of(p_))
-      stored += result.of_rows ? 0 : results * graph::byte_size(result.dtype) / c_.alone_bytes_per_clock;
+      stored += result.of_elements() ? results * graph::byte_size(result.dtype) / c_.alone_bytes_per_clock : 0;
     const double issued =
         results / 32 / schedulers / std::max(0.5, std::min(1.0, shape_.warps * x / schedulers * c_.warp_issue));
-    const double instructions = issued * (result_instructions + operator_instructions * epilogue_operators_);
+    const double instructions = issued * (result_instructions + operator_instructions * epilogue_operators_ +
+                                          column_instructions * static_cast<double>(p_.column_sums.size()));
     const double wait = epilogue_reads_ > 0 ? d_.dram_latency : 0;
     // Rows alone do not leave as results do: what they are made of is computed in the passes.
     const bool rows_alone = p_.members.empty() && kernel::results_of_element(p_) == 0;
     const double passed = rows_alone
                               ? issued * row_alone_instructions * (row_passes() + epilogue_operators_)
                               : std::max({strips, stored, instructions}) + issued * row_passes() * row_instructions;
-    return x * passed + wait + row_exchange_cycles();
+    return x * passed + wait + row_exchange_cycles() + column_exchange_cycles();
   }
   /// Over a block's sums, before its results are made: what is carried, and each reduction.
   [[nodiscard]] double row_passes() const {
@@ -451,6 +455,13 @@ class Pricing {
   [[nodiscard]] double row_exchange_cycles() const {
     const double cluster = s_.row_blocks > 1 ? 3 * d_.cluster_latency : 0;
     return kernel::row_levels(p_.row_reductions) * (3 * d_.block_barrier_cycles + 2 * d_.shared_latency + cluster);
+  }
+
+  /// A barrier before parts of columns' sums are left and one behind, and each group's that are read.
+  [[nodiscard]] double column_exchange_cycles() const {
+    if (p_.column_sums.empty()) return 0;
+    const double parts = static_cast<double>(kernel::column_bytes(p_, s_)) / 4;
+    return 2 * d_.block_barrier_cycles + d_.shared_latency * std::ceil(parts / (32 * shape_.warps));
   }
 
   /// What of a round's epilogues nothing else hides. From tensor memory a block takes the sums of one tile while those

@@ -177,7 +177,8 @@ double result_bytes(const ContractionProblem& problem) {
   for (const ContractionProblem& part : kernel::parts_of(problem)) {
     for (const kernel::ContractionResult& result : kernel::results_of(part)) {
       const double columns = result.of_rows ? 1 : static_cast<double>(part.units());
-      bytes += static_cast<double>(part.batch) * part.rows * columns * graph::byte_size(result.dtype);
+      const double rows = static_cast<double>(part.rows) / result.summed;
+      bytes += static_cast<double>(part.batch) * rows * columns * graph::byte_size(result.dtype);
     }
   }
   return bytes;

@@ -33,12 +33,21 @@ ContractionExtents extents_of(const ContractionProblem& problem) {
 Status find_results(ContractionProblem& problem, const graph::StridedView& sums) {
   const Graph& graph = *problem.graph;
   std::vector<ContractionResult> results;
+  problem.column_sums.clear();
   for (const Value value : graph.results()) {
+    if (auto sum = column_sum_of(graph, problem.root, value, extents_of(problem), problem.accumulator, sums)) {
+      sum->sum.result = results.size();
+      problem.column_sums.push_back(std::move(sum->sum));
+      results.push_back(std::move(sum->stored));
+      continue;
+    }
     STITCH_ASSIGN(const auto path, path_from_root(graph, problem.root, value.node));
     STITCH_ASSIGN(ContractionResult result, result_of(graph, sums, path, problem.root, extents_of(problem)));
     results.push_back(std::move(result));
   }
-  const auto first = std::ranges::find(results, false, &ContractionResult::of_rows);
+  const auto first = std::ranges::find_if(results, &ContractionResult::of_elements);
+  if (first == results.end() && !problem.column_sums.empty())
+    return make_error(ErrorKind::unsupported, "sums of columns of which nothing else is stored");
   problem.result = first == results.end() ? results.front() : *first;
   if (results.size() > 1) problem.results = std::move(results);
   return {};
@@ -47,8 +56,10 @@ Status find_results(ContractionProblem& problem, const graph::StridedView& sums)
 /// With what stands behind the root.
 Result<ContractionProblem> completed(ContractionProblem problem, const graph::StridedView& sums) {
   STITCH_TRY(find_results(problem, sums));
-  STITCH_ASSIGN(problem.row_reductions,
-                row_reductions_of(*problem.graph, problem.root, extents_of(problem), problem.accumulator, sums));
+  std::vector<NodeId> columns;
+  for (const ColumnSum& sum : problem.column_sums) columns.push_back(sum.node);
+  STITCH_ASSIGN(problem.row_reductions, row_reductions_of(*problem.graph, problem.root, extents_of(problem),
+                                                          problem.accumulator, sums, columns));
   return problem;
 }
 
@@ -180,7 +191,8 @@ Result<ContractionProblem> derive_contraction(Graph graph) {
   if (found || problem.is_convolution()) return found;
   // What is combined may be the columns, seen from the other side.
   auto other = completed(turned(problem), turned(sides.sums, extents_of(problem)));
-  return other && !other->row_reductions.empty() ? std::move(other) : std::move(found);
+  const bool combines = other && (!other->row_reductions.empty() || !other->column_sums.empty());
+  return combines ? std::move(other) : std::move(found);
 }
 
 Result<ContractionProblem> contraction_of(const Graph& graph, const graph::LibraryCall& call) {
@@ -233,7 +245,7 @@ ResultAccess widest_access(const ContractionProblem& part) {
   if (part.result.of_rows) return {};
   ResultAccess access = widest_access(part.result);
   for (const ContractionResult& result : results_of(part)) {
-    if (result.of_rows) continue;
+    if (!result.of_elements()) continue;
     const ResultAccess other = widest_access(result);
     access.elements = other.along_rows == access.along_rows ? std::min(access.elements, other.elements) : 1;
   }
@@ -241,10 +253,10 @@ ResultAccess widest_access(const ContractionProblem& part) {
 }
 
 std::int64_t results_of_element(const ContractionProblem& part) {
-  return std::ranges::count(results_of(part), false, &ContractionResult::of_rows);
+  return std::ranges::count_if(results_of(part), &ContractionResult::of_elements);
 }
 std::int64_t results_of_row(const ContractionProblem& part) {
-  return std::ssize(results_of(part)) - results_of_element(part);
+  return std::ranges::count(results_of(part), true, &ContractionResult::of_rows);
 }
 
 ResultAccess widest_access(const ContractionResult& result) {
@@ -281,9 +293,11 @@ std::string to_string(const ContractionProblem& problem) {
                      problem.is_convolution() ? "convolution " : "", problem.batch,
                      extents_text(problem.rows, contracted, left_turned),
                      extents_text(contracted, columns, right_turned), computed, results,
-                     !problem.row_reductions.empty() ? " with rows"
-                     : problem.has_epilogue()        ? " with epilogue"
-                                                     : "");
+                     !problem.row_reductions.empty() && !problem.column_sums.empty() ? " with rows and sums of columns"
+                     : !problem.row_reductions.empty()                               ? " with rows"
+                     : !problem.column_sums.empty()                                  ? " with sums of columns"
+                     : problem.has_epilogue()                                        ? " with epilogue"
+                                                                                     : "");
 }
 
 namespace {

@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "graph/calls/library_call.h"
 #include "graph/graph.h"
+#include "kernel/contraction/column_sums.h"
 #include "kernel/contraction/contraction_operand.h"
 #include "kernel/contraction/contraction_results.h"
 #include "kernel/contraction/row_reductions.h"
@@ -45,6 +46,7 @@ struct ContractionProblem {
   ContractionResult result;                  ///< the first that has all rows and columns; of rows where none has
   std::vector<ContractionResult> results;    ///< of one product that has several: all, in the graph's order; else empty
   std::vector<RowReduction> row_reductions;  ///< ascending by node; not empty: blocks share rows
+  std::vector<ColumnSum> column_sums;        ///< results that are sums over groups of rows, ascending by their number
   graph::DType accumulator = graph::DType::f32;
   /// Columns that an element of the results is made of (gated_contraction.h): `columns` are those of all gates, results
   /// have units() of them. 1: each has its own.
@@ -131,7 +133,7 @@ ResultAccess widest_access(const ContractionResult& result);
 std::span<const ContractionResult> results_of(const ContractionProblem& part);
 /// By which all of them can be stored that have rows and columns.
 ResultAccess widest_access(const ContractionProblem& part);
-/// What is stored of it for each row and column, and besides for each row.
+/// What is stored of it for each row and column, and besides for each row; sums of columns are neither.
 std::int64_t results_of_element(const ContractionProblem& part);
 std::int64_t results_of_row(const ContractionProblem& part);
 

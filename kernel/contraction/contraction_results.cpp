@@ -94,7 +94,15 @@ namespace {
 
 /// `view` as it is behind a node; nothing: it is no layout that keeps or drops whole dimensions.
 std::optional<StridedView> behind(const StridedView& view, const Node& node) {
-  if (is_layout(node.op)) return graph::apply_layout(view, node);
+  if (is_layout(node.op)) {
+    std::optional<StridedView> next = graph::apply_layout(view, node);
+    if (next || node.op != Op::reshape) return next;
+    // Dimensions that follow one another (of a convolution's positions) may be parted otherwise.
+    StridedView joined{view.source, view.offset, {{}}};
+    for (const auto& digits : view.dims) joined.dims[0].insert(joined.dims[0].end(), digits.begin(), digits.end());
+    joined.dims[0] = graph::collapsed(joined.dims[0]);
+    return graph::apply_layout(joined, node);
+  }
   if (node.op != Op::reduce) return std::nullopt;
   const auto& dropped = node.as<graph::ReduceAttributes>().dimensions;
   StridedView kept{view.source, view.offset, {}};
@@ -112,9 +120,7 @@ std::int64_t elements_of(const ContractionDigits& digits) {
 
 }  // namespace
 
-Result<ContractionResult> result_of(const Graph& graph, StridedView view, std::span<const NodeId> path, NodeId root,
-                                    const ContractionExtents& extents) {
-  ContractionResult result;
+Result<StridedView> view_behind(const Graph& graph, StridedView view, std::span<const NodeId> path, NodeId root) {
   for (const NodeId id : path) {
     const Node& node = graph.node(id);
     if (graph::is_elementwise(node.op)) continue;
@@ -124,8 +130,15 @@ Result<ContractionResult> result_of(const Graph& graph, StridedView view, std::s
                         to_string(node.op), node.name, to_string(graph.node(root).op));
     }
     view = *next;
-    result.of_rows |= node.op == Op::reduce;
   }
+  return view;
+}
+
+Result<ContractionResult> result_of(const Graph& graph, StridedView view, std::span<const NodeId> path, NodeId root,
+                                    const ContractionExtents& extents) {
+  ContractionResult result;
+  STITCH_ASSIGN(view, view_behind(graph, std::move(view), path, root));
+  result.of_rows = std::ranges::any_of(path, [&](NodeId id) { return graph.node(id).op == Op::reduce; });
   result.dtype = graph.node(path.empty() ? root : path.back()).type().dtype;
   if (graph.node(path.empty() ? root : path.back()).type().elements() == 0) return result;
   const std::int64_t plane = extents.rows * extents.columns;

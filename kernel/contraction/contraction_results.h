@@ -29,6 +29,10 @@ struct ContractionResult {
   graph::DType dtype = graph::DType::f32;
   ContractionDigits batch, rows, columns;
   bool of_rows = false;  ///< one element for each row: made of what rows are combined to
+  int summed = 1;        ///< rows that follow one another, of which it has the sum (column_sums.h): `rows` are groups
+
+  /// One element for each row and column.
+  [[nodiscard]] bool of_elements() const { return !of_rows && summed == 1; }
 
   bool operator==(const ContractionResult&) const = default;
 };
@@ -40,6 +44,11 @@ Result<std::vector<graph::NodeId>> path_from_root(const graph::Graph& graph, gra
 /// Of a value that shows each element of the view's source once and is stored densely: how the elements are stored that
 /// strides of at least `low` and less than `high` lead to. Error: unsupported (a stride of the view leads beyond).
 Result<ContractionDigits> stored_between(const graph::StridedView& view, std::int64_t low, std::int64_t high);
+
+/// The root's result by the problem's own order, `view`, as it is behind these nodes: layouts, and reductions, which
+/// drop dimensions. Error: unsupported (a node is none of these and not element-wise).
+Result<graph::StridedView> view_behind(const graph::Graph& graph, graph::StridedView view,
+                                       std::span<const graph::NodeId> path, graph::NodeId root);
 
 /// A value as it is stored, or would be: `view` is the root's result by the problem's own order, and `path` leads to
 /// it. Behind reductions over whole rows it is of rows. Errors: unsupported (a node on the way is none of these,

@@ -252,6 +252,21 @@ std::string rows(const Problem& p, const Schedule& s, const DeviceSpec& d) {
   return s.cluster == 1 ? "" : "clusters of rows as well";
 }
 
+std::string columns(const Problem& p, const Schedule& s, const DeviceSpec&) {
+  if (p.column_sums.empty()) return "";
+  if (s.streamed != 0 || s.split != 1) return "sums of columns of what is a part of a sum";
+  if (widest_access(p).along_rows) return "sums of columns of results that lie along rows";
+  if (walks_windows(p, s)) return "sums of rows that are boxes of positions";
+  if (taken_columns(s) != s.warp_columns) return "sums of columns that are in registers one part after another";
+  const int part = column_part_rows(p, s);
+  for (const ColumnSum& sum : p.column_sums) {
+    const int group = results_of(p)[sum.result].summed;
+    if (s.block_rows % group != 0 || group % part != 0 || part % strips_of(p, s).rows != 0)
+      return fmt::format("groups of {} rows in tiles of {}, {} of a warp", group, s.block_rows, part);
+  }
+  return "";
+}
+
 std::string gates(const Problem& p, const Schedule& s, const DeviceSpec&) {
   if (p.gates == 1) return "";
   if (s.tensor_copies) return "gates by the copy engine";
@@ -307,7 +322,7 @@ std::string extents(const Problem& p, const Schedule& s, const DeviceSpec&) {
 }
 
 /// In this order: what is divided by is seen to be whole first.
-constexpr std::array<ContractionRule, 25> rules = {{
+constexpr std::array<ContractionRule, 26> rules = {{
     {"powers", "places in shared memory are found by shifts and exclusive-or", powers},
     {"warp-tile", "warps divide a block's tile, instructions a warp's", warp_tile},
     {"thread-tile", "32 lanes of cuda_core share a warp's tile evenly", thread_tile},
@@ -330,6 +345,7 @@ constexpr std::array<ContractionRule, 25> rules = {{
     {"split", "every block of a tile has something to add", split},
     {"streamed", "turns that blocks share are known, and each has some", streamed},
     {"rows", "what is combined of a row is known to all of its blocks", rows},
+    {"columns", "a tile has whole groups of rows that are added", columns},
     {"gates", "a warp has all sums that its results are made of", gates},
     {"shared-memory", "stages and strips fit", shared_memory},
     {"registers", "results and fragments stay in registers", registers},
@@ -366,15 +382,16 @@ void fit_block(const Problem& p, const DeviceSpec& d, Schedule& s) {
   const std::int64_t columns = most_columns(p);
   if (!p.row_reductions.empty()) {
     const int most = std::max(1, d.max_cluster_blocks);
-    s.block_rows = 32;
+    s.block_rows = std::max(32, column_group_rows(p));
     s.block_columns = 32;
     while (divided_up(columns, s.block_columns) > most && s.block_columns < 256) s.block_columns *= 2;
     return;
   }
-  while (s.block_rows > 32 && s.block_rows / 2 >= p.rows) s.block_rows /= 2;
+  const int group = column_group_rows(p);
+  while (s.block_rows > std::max(32, group) && s.block_rows / 2 >= p.rows) s.block_rows /= 2;
   while (s.block_columns > 32 && s.block_columns / 2 >= columns) s.block_columns /= 2;
   while (blocks() < d.sm_count && s.block_rows * s.block_columns > 64 * 64) {
-    (s.block_rows >= s.block_columns ? s.block_rows : s.block_columns) /= 2;
+    (s.block_rows >= s.block_columns && s.block_rows > group ? s.block_rows : s.block_columns) /= 2;
   }
 }
 

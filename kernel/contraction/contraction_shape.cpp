@@ -106,6 +106,22 @@ std::int64_t row_bytes(const ContractionProblem& problem, const ContractionSched
   return std::ssize(problem.row_reductions) * s.block_rows * (across + shares + 1) * 4 + barriers;
 }
 
+int column_group_rows(const ContractionProblem& problem) {
+  int rows = 1;
+  for (const ColumnSum& sum : problem.column_sums) rows = std::max(rows, results_of(problem)[sum.result].summed);
+  return rows;
+}
+
+int column_part_rows(const ContractionProblem& problem, const ContractionSchedule& s) {
+  // Of wgmma strips of a warp are 64 rows apart.
+  const int together = is_warpgroup(s.instruction) ? info(s.instruction).rows : s.warp_rows;
+  return std::min(together, column_group_rows(problem));
+}
+
+std::int64_t column_bytes(const ContractionProblem& problem, const ContractionSchedule& s) {
+  return std::ssize(problem.column_sums) * divided_up(s.block_rows, column_part_rows(problem, s)) * s.block_columns * 4;
+}
+
 bool has_one_row_factor(const ContractionProblem& problem, const ContractionSchedule& s) {
   return problem.scales->same_rows % s.block_rows == 0;
 }
@@ -153,6 +169,10 @@ ContractionShape shape_of(const ContractionProblem& problem, const ContractionSc
     shape.rows_at = divided_up(shape.shared_bytes, 16) * 16;
     shape.shared_bytes = shape.rows_at + row_bytes(problem, s);
   }
+  if (!problem.column_sums.empty()) {
+    shape.columns_at = divided_up(shape.shared_bytes, 16) * 16;
+    shape.shared_bytes = shape.columns_at + column_bytes(problem, s);
+  }
   if (s.split > 1 || shape.streamed.turns > 1) {
     const std::int64_t places = s.split > 1 ? shape.tiles * s.split : shape.streamed.places();
     shape.scratch_bytes = places * s.block_rows * s.block_columns * accumulator;
@@ -192,6 +212,9 @@ ContractionShape shape_of(const ContractionProblem& problem, const ContractionSc
                                                                   : other_registers) +
                     copying_registers(problem, s, shape);
   if (s.instruction != cuda_core && s.fragment_stages > 1) shape.registers += step_registers * shape.depth_steps;
+  // Sums of the columns of a store.
+  if (!problem.column_sums.empty())
+    shape.registers += static_cast<int>(std::ssize(problem.column_sums)) * store_of(problem, s);
   return shape;
 }
 

@@ -32,6 +32,7 @@ struct ContractionShape {
   std::int64_t shared_bytes = 0;                 ///< dynamic: stages, or the epilogue's strips where those are larger
   std::int64_t strips_at = 0;                    ///< byte of it where strips begin: beside the stages of tensor copies
   std::int64_t rows_at = 0;                      ///< and what rows are combined to, beside all else: row_bytes
+  std::int64_t columns_at = 0;                   ///< and parts of columns' sums: column_bytes
   StreamedDepth streamed;                        ///< where blocks share turns
   std::int64_t scratch_bytes = 0;                ///< partial sums of split > 1, or of shared turns
   std::int64_t arrivals = 0;                     ///< tiles that come in parts, or may: each has a counter
@@ -55,6 +56,12 @@ std::vector<std::int64_t> first_tiles(const ContractionProblem& problem, const C
 /// (where there are several), and in all. Where blocks stay, one of a cluster may be a tile ahead: what blocks leave
 /// for one another is there twice, with a barrier for each level.
 std::int64_t row_bytes(const ContractionProblem& problem, const ContractionSchedule& schedule);
+/// Rows that follow one another in a tile, of which a warp has the sum of a column (column_sums.h): a part of a group.
+int column_part_rows(const ContractionProblem& problem, const ContractionSchedule& schedule);
+/// Rows of a group.
+int column_group_rows(const ContractionProblem& problem);
+/// Of each sum and column of a tile such parts, f32.
+std::int64_t column_bytes(const ContractionProblem& problem, const ContractionSchedule& schedule);
 /// Of a product whose depth is scaled part by part: whether all rows, or columns, of a warp have one factor.
 bool has_one_row_factor(const ContractionProblem& problem, const ContractionSchedule& schedule);
 bool has_one_column_factor(const ContractionProblem& problem, const ContractionSchedule& schedule);

@@ -63,6 +63,7 @@ Result<std::vector<ContractionProblem>> products_of(const Graph& graph) {
     auto product = derive_contraction(std::move(part));
     if (!product) return product.error().within(fmt::format("result {}", r));
     if (!product->row_reductions.empty()) return unmergeable("result {} needs whole rows", r);
+    if (!product->column_sums.empty()) return unmergeable("result {} has sums of columns", r);
     products.push_back(*std::move(product));
   }
   return products;

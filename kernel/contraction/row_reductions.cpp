@@ -37,7 +37,8 @@ Error unsupported(const Node& node, fmt::format_string<Arguments...> format, Arg
 }  // namespace
 
 Result<std::vector<RowReduction>> row_reductions_of(const Graph& graph, NodeId root, const ContractionExtents& extents,
-                                                    graph::DType accumulator, const graph::StridedView& sums) {
+                                                    graph::DType accumulator, const graph::StridedView& sums,
+                                                    std::span<const NodeId> others) {
   const std::vector<bool> needed = graph::needed_for(graph, graph.results());
   std::vector<int> level(graph.size(), -1);  // of reductions that a node depends on; −1: it does not depend on the root
   level[root] = 0;
@@ -45,7 +46,7 @@ Result<std::vector<RowReduction>> row_reductions_of(const Graph& graph, NodeId r
   for (NodeId id = root + 1; id < graph.size(); ++id) {
     const Node& node = graph.node(id);
     for (const Value operand : node.operands) level[id] = std::max(level[id], level[operand.node]);
-    if (!needed[id] || level[id] < 0 || node.op != Op::reduce) continue;
+    if (!needed[id] || level[id] < 0 || node.op != Op::reduce || std::ranges::count(others, id) > 0) continue;
     const auto& attributes = node.as<graph::ReduceAttributes>();
     RowReduction reduction{id, attributes.kind, level[id]++, {}};
     if (level[id] > most_row_levels) return unsupported(node, "waits for {} others", level[id] - 1);

@@ -29,12 +29,14 @@ struct RowReduction {
 /// How often a kernel waits for the rest of its rows at most.
 inline constexpr int most_row_levels = 4;
 
-/// The reductions behind `root` that results need, in the graph's order. `sums`: the root's result by the product's own
-/// order. Errors: unsupported (one that combines anything but whole rows of the product, all of them; rows that are not
-/// combined in f32; more than most_row_levels, one after another; any under batch_invariant), with the node.
+/// The reductions behind `root` that results need, in the graph's order, but for `others`, which combine no rows
+/// (column_sums.h). `sums`: the root's result by the product's own order. Errors: unsupported (one that combines
+/// anything but whole rows of the product, all of them; rows that are not combined in f32; more than most_row_levels,
+/// one after another; any under batch_invariant), with the node.
 Result<std::vector<RowReduction>> row_reductions_of(const graph::Graph& graph, graph::NodeId root,
                                                     const ContractionExtents& extents, graph::DType accumulator,
-                                                    const graph::StridedView& sums);
+                                                    const graph::StridedView& sums,
+                                                    std::span<const graph::NodeId> others = {});
 
 /// Of reductions, how many follow one another.
 int row_levels(std::span<const RowReduction> reductions);

@@ -33,7 +33,7 @@ bool show_the_same(const StridedView& a, const StridedView& b) {
   return a.offset == b.offset && std::ranges::equal(a.dims, b.dims, same);
 }
 
-bool moves_elements(Op op) { return op == Op::transpose || op == Op::reshape; }
+bool moves_sums(Op op) { return op == Op::transpose || op == Op::reshape; }
 
 /// Follows every dot but the first to where it is added to what is made of that one, and takes it out there.
 class Summing {
@@ -96,7 +96,7 @@ class Summing {
       return {};
     }
     if (node.op == Op::add) return add(id, instead);
-    if (node.operands.size() != 1 || !(moves_elements(node.op) || is_conversion(node))) {
+    if (node.operands.size() != 1 || !(moves_sums(node.op) || is_conversion(node))) {
       for (const Value operand : node.operands) {
         if (!ways_[operand.node].others.empty()) return unsummable("{} '{}' of a term", to_string(node.op), node.name);
       }
@@ -105,7 +105,7 @@ class Summing {
     const Way& before = ways_[node.operands[0].node];
     STITCH_TRY(check_alone(node.operands[0].node));
     way = before;
-    if (moves_elements(node.op)) {
+    if (moves_sums(node.op)) {
       if (way.first) way.first = graph::apply_layout(*way.first, node);
       for (auto& [term, view] : way.others) {
         const std::optional<StridedView> next = graph::apply_layout(view, node);

@@ -138,6 +138,9 @@ BlockSample sample_tiles(const ContractionProblem& problem, const ContractionSch
       const std::int64_t of_element = results_of_element(problem), of_row = column == 0 ? results_of_row(problem) : 0;
       sample.writes += rows_of(row * s.cluster + block) *
                        (of_element * columns_of_tile(problem, s, column) / problem.gates + of_row);
+      for (const kernel::ColumnSum& sum : problem.column_sums)
+        sample.writes += rows_of(row * s.cluster + block) / kernel::results_of(problem)[sum.result].summed *
+                         columns_of_tile(problem, s, column);
       for (int part = 0; part < s.split && s.streamed == 0; ++part)
         sample.blocks.push_back((tile * s.cluster + block) * s.split + part);
     }
@@ -153,9 +156,10 @@ Execution execution_of(const ContractionProblem& problem, const ContractionSched
   // One after the other along a block's depth, then the blocks of a tile; of a row those of a lane, of warps and
   // blocks.
   const std::int64_t of_row = problem.row_reductions.empty() ? 0 : schedule.block_columns + schedule.row_blocks;
+  const std::int64_t of_column = kernel::column_group_rows(problem);
   const std::int64_t parts = schedule.streamed > 0 ? streamed_parts(shape.streamed).most : schedule.split;
   execution.serial_additions =
-      std::max<std::int64_t>({32, shape.depth_tiles * schedule.block_depth + parts + 32, of_row});
+      std::max<std::int64_t>({32, shape.depth_tiles * schedule.block_depth + parts + 32, of_row, of_column});
   if (promotes(schedule.instruction)) execution.narrow_part = kernel::promoted_depth;
   execution.work = shape.tiles * tile_work(problem, schedule);
   execution.element_operations = std::max<std::int64_t>(1, problem.contracted);

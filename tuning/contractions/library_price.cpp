@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "costmodel/contraction/contraction_time.h"
+#include "costmodel/contraction/product_rates.h"
 #include "graph/builder.h"
 #include "graph/calls/find_calls.h"
 #include "graph/calls/strided_matmul.h"
@@ -103,7 +104,11 @@ Result<LibraryPrice> library_price(const ContractionProblem& problem, const Devi
     STITCH_ASSIGN(const ContractionProblem alone, kernel::derive_contraction(product));
     STITCH_ASSIGN(const LibraryPrice price, pricing.of(alone, product));
     // The kernel behind computes what no call does.
-    return LibraryPrice{price.calls_us + costmodel::rows_apart_us(problem, product, device, constants), 0};
+    const double behind = costmodel::rows_apart_us(problem, product, device, constants);
+    if (problem.column_sums.empty()) return LibraryPrice{price.calls_us + behind, 0};
+    // Sums of columns are made where the rest of the epilogue is, or where operators around them have a kernel anyway.
+    const double launch = costmodel::launch_time(device, constants);
+    return LibraryPrice{price.calls_us + std::max(behind, price.rest_us) - launch, launch};
   }
   if (problem.members.empty()) return pricing.of(problem, *problem.graph);
   LibraryPrice sum;

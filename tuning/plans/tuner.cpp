@@ -54,13 +54,19 @@ Result<double> us_of_both(const kernel::ContractionProblem& problem, ProductsBy 
 }
 
 /// What a product would take behind which another kernel combines rows, or makes several results, and that kernel, µs.
-Result<double> us_before_rows(const kernel::ContractionProblem& problem, ProductsBy by, const DeviceSpec& device) {
+/// `rest_apart`: whether sums of columns alone would have that kernel.
+Result<double> us_before_rows(const kernel::ContractionProblem& problem, ProductsBy by, bool rest_apart,
+                              const DeviceSpec& device) {
   if (problem.other_right) return us_of_both(problem, by, device);
   STITCH_ASSIGN(const graph::Graph product, kernel::without_rows(problem));
   STITCH_ASSIGN(const ProductKernels kernels, product_kernels(product, device, 1));
   const bool taken = is_taken(kernels, product, by, false);
+  // Behind a library's call sums of columns are made where the rest of its epilogue is, and may be elsewhere anyway.
+  const bool sums = !problem.column_sums.empty();
+  const double rest = taken || !sums ? 0 : kernels.rest_us;
+  const double launch = sums && !rest_apart ? costmodel::launch_time(device, {}) : 0;
   return (taken ? kernels.best.front().predicted_us : kernels.rival_us) +
-         costmodel::rows_apart_us(problem, product, device) - device.dependent_saving_us();
+         std::max(rest, costmodel::rows_apart_us(problem, product, device)) - launch - device.dependent_saving_us();
 }
 
 /// What products that are added would take one after the other, each of which reads the sum of those before, µs.
@@ -107,7 +113,7 @@ Result<double> us_apart(const kernel::ContractionProblem& problem, ProductsBy by
   if (problem.scales) return us_unscaled(problem, by, rest_apart, device);
   if (!problem.computed.empty()) return us_behind_operands(problem, by, rest_apart, device);
   if (!problem.terms.empty()) return us_of_terms(problem, by, device);
-  if (problem.has_rows()) return us_before_rows(problem, by, device);
+  if (problem.has_rows()) return us_before_rows(problem, by, rest_apart, device);
   double us = 0;
   int ours = 0;
   for (const graph::Value result : problem.graph->results()) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 
@@ -12,6 +13,7 @@
 #include "graph/subgraph.h"
 #include "tuning/programs/batch_halves.h"
 #include "tuning/programs/eager_memory.h"
+#include "tuning/programs/grouped_sums.h"
 #include "tuning/programs/memory_plan.h"
 #include "tuning/programs/region_pieces.h"
 #include "tuning/programs/site_parts.h"
@@ -73,13 +75,14 @@ graph::OwnCall own_calls(Tables& tables, const Graph& graph) {
 
 class RegionBuilder {
  public:
-  /// `apart`: as of RegionPieces.
+  /// `apart`, `sums`: as of RegionPieces.
   RegionBuilder(Tables& tables, const Graph& graph, std::string name, std::int64_t occurrences, bool carried,
-                const PartsApart& apart = {})
+                const PartsApart& apart = {}, const SumsBefore& sums = {})
       : tables_(tables),
         pieces_(graph, carried, tables.options.whole_loop, tables.options.constraints, own_calls(tables, graph),
-                tables.options.quick_layouts, apart),
+                tables.options.quick_layouts, apart, sums),
         graph_(graph),
+        before_(sums.graph == nullptr ? graph : *sums.graph),
         occurrences_(occurrences),
         carried_(carried),
         apart_(apart.least_bytes > 0),
@@ -113,7 +116,7 @@ class RegionBuilder {
     STITCH_TRY(put_in_order(unordered));
     plan_memory(region_, results_);
     if (apart_) find_peak();
-    region_.eager_bytes = eager_peak_bytes(graph_);
+    region_.eager_bytes = eager_peak_bytes(before_);
     tables_.program.regions[index] = std::move(region_);
     return index;
   }
@@ -432,6 +435,7 @@ class RegionBuilder {
   Tables& tables_;
   const RegionPieces pieces_;
   const Graph& graph_;
+  const Graph& before_;  ///< where its sums are made in one step
   const std::int64_t occurrences_;
   const bool carried_;
   const bool apart_;  ///< somebody asks for what is at the peak
@@ -463,13 +467,40 @@ std::int64_t memory_needed_by(const ProgramRegion& region) {
   return bytes;
 }
 
+/// A model's graph, and, where kernels of ours multiply, its sums over rows in two steps.
+class OuterGraph {
+ public:
+  static Result<std::unique_ptr<OuterGraph>> create(Graph graph, bool has_products) {
+    std::optional<GroupedSums> sums;
+    if (has_products) {
+      STITCH_ASSIGN(sums, with_grouped_sums(graph));
+      if (sums->groups.empty()) sums.reset();
+    }
+    return std::unique_ptr<OuterGraph>(new OuterGraph(std::move(graph), std::move(sums)));
+  }
+
+  /// As it was.
+  [[nodiscard]] const Graph& before() const { return before_; }
+  /// What is cut.
+  [[nodiscard]] const Graph& graph() const { return sums_ ? sums_->graph : before_; }
+  [[nodiscard]] SumsBefore sums() const { return sums_ ? SumsBefore{&*sums_, &before_} : SumsBefore{}; }
+  /// Of what is cut, a node as it was before.
+  [[nodiscard]] NodeId origin(NodeId id) const { return sums_ ? sums_->origin[id] : id; }
+
+ private:
+  OuterGraph(Graph graph, std::optional<GroupedSums> sums) : before_(std::move(graph)), sums_(std::move(sums)) {}
+
+  const Graph before_;
+  const std::optional<GroupedSums> sums_;
+};
+
 /// Where a program needs more memory than operators that run one at a time, parts of fragments are put apart: a cut
 /// packs what is on one level, such as the weights of all layers, of which each is wanted at another time. Each part is
 /// one more launch, so that it must pay. In the last resort a library's product over a batch (attention's, with the
 /// softmax before it) is made in halves.
 class ProgramParting {
  public:
-  ProgramParting(Tables& tables, const Graph& graph)
+  ProgramParting(Tables& tables, const OuterGraph& graph)
       : tables_(tables), graph_(graph), eager_(tables.program.regions[0].eager_bytes) {}
 
   Status part() {
@@ -479,7 +510,7 @@ class ProgramParting {
 
  private:
   /// Of a graph that computes the same as one whose operators need `eager` bytes.
-  ProgramParting(Tables& tables, const Graph& graph, std::int64_t eager)
+  ProgramParting(Tables& tables, const OuterGraph& graph, std::int64_t eager)
       : tables_(tables), graph_(graph), eager_(eager) {}
 
   Status part_fragments() {
@@ -503,7 +534,7 @@ class ProgramParting {
   };
   Result<Parted> build(const PartsApart& apart) {
     Tables tables{tables_.options, {}, {}, {}, tables_.ours};
-    RegionBuilder builder(tables, graph_, "", 1, false, apart);
+    RegionBuilder builder(tables, graph_.graph(), "", 1, false, apart, graph_.sums());
     if (const Result<int> outermost = builder.build(); !outermost) return outermost.error();
     tables_.ours = std::move(tables.ours);
     return Parted{std::move(tables.program), builder.levels_at_peak(), builder.products_at_peak()};
@@ -552,12 +583,15 @@ class ProgramParting {
     // With fragments apart other products may be at the peak; these are those of the program that there would be.
     STITCH_ASSIGN(const Parted as_is, build({std::numeric_limits<std::int64_t>::max(), {}}));
     for (std::size_t t = 0; t < std::min(most_tries, as_is.products_at_peak.size()); ++t) {
-      STITCH_ASSIGN(const Graph halved, halve_batch(graph_, as_is.products_at_peak[t]));
+      STITCH_ASSIGN(Graph by_halves, halve_batch(graph_.before(), graph_.origin(as_is.products_at_peak[t])));
+      STITCH_ASSIGN(const auto halved, OuterGraph::create(std::move(by_halves), bool(tables_.options.own_product)));
       Tables tables{tables_.options, {}, {}, {}, tables_.ours};
-      if (const Result<int> outermost = RegionBuilder(tables, halved, "", 1, false).build(); !outermost)
+      if (const Result<int> outermost =
+              RegionBuilder(tables, halved->graph(), "", 1, false, {}, halved->sums()).build();
+          !outermost)
         return outermost.error();
       // At the peaks first: where nothing else is short of memory, no fragment has to be in parts.
-      ProgramParting parting(tables, halved, eager());
+      ProgramParting parting(tables, *halved, eager());
       STITCH_TRY(parting.part_at_peaks());
       STITCH_TRY(parting.part_fragments());
       tables_.ours = std::move(tables.ours);
@@ -570,7 +604,7 @@ class ProgramParting {
   }
 
   Tables& tables_;
-  const Graph& graph_;
+  const OuterGraph& graph_;
   const std::int64_t eager_;
 };
 
@@ -580,10 +614,10 @@ Result<api::Program> build_program(const graph::Graph& graph, const ProgramOptio
   Tables tables{options, {}, {}, {}, {}};
   std::optional<Graph> tiled;
   if (options.own_product) tiled = graph::tile_columns_of_heads(graph, own_calls(tables, graph));
-  const Graph& outer = tiled ? *tiled : graph;
-  const Result<int> outermost = RegionBuilder(tables, outer, "", 1, false).build();
+  STITCH_ASSIGN(const auto outer, OuterGraph::create(tiled ? *std::move(tiled) : graph, bool(options.own_product)));
+  const Result<int> outermost = RegionBuilder(tables, outer->graph(), "", 1, false, {}, outer->sums()).build();
   if (!outermost) return outermost.error();
-  STITCH_TRY(ProgramParting(tables, outer).part());
+  STITCH_TRY(ProgramParting(tables, *outer).part());
   api::Program& program = tables.program;
   program.parameters = ports(program.regions[0], program.regions[0].parameters);
   program.results = ports(program.regions[0], program.regions[0].results);

@@ -34,8 +34,13 @@ graph::CutGraph cut_region(const graph::Graph& graph, bool carried,
 RegionPieces::RegionPieces(const graph::Graph& graph, bool carried,
                            const std::function<bool(const graph::Graph&)>& whole_loop,
                            const graph::Constraints& constraints, const graph::OwnCall& own, bool quick_layouts,
-                           const PartsApart& apart)
-    : graph_(graph), carried_(carried), cut_(cut_region(graph, carried, whole_loop, constraints, own, quick_layouts)) {
+                           const PartsApart& apart, const SumsBefore& sums)
+    : graph_(graph),
+      carried_(carried),
+      sums_(sums),
+      cut_(cut_region(sums.graph == nullptr ? graph : *sums.graph, carried, whole_loop, constraints, own,
+                      quick_layouts)) {
+  if (sums.sums != nullptr) cut_ = in_two_steps(*sums.sums, std::move(cut_));
   for (const graph::FragmentSite& site : cut_.fragments) {
     std::vector<graph::FragmentSite> parts;
     if (apart.concern(site)) parts = large_parts_of(site, apart.least_bytes);
@@ -56,9 +61,13 @@ RegionPieces::RegionPieces(const graph::Graph& graph, bool carried,
   for (RegionPiece& piece : pieces_) {
     if (const auto* const* call = std::get_if<const graph::LibraryCall*>(&piece.work)) read_what_is_made(piece, **call);
   }
-  if (!own) return;
+  if (own) merge(own);
+  if (sums_.sums != nullptr) settle_sums();
+}
+
+void RegionPieces::merge(const graph::OwnCall& own) {
   const auto joined = [&](const graph::Graph& one) { return own(one, true); };
-  merge_rows(joined);
+  merge_rows(own);
   merge_sums(joined);
   merge_products(joined);
   merge_operands(own);
@@ -119,13 +128,13 @@ std::vector<RegionPiece> RegionPieces::parted(const std::set<const graph::Fragme
   return found;
 }
 
-void RegionPieces::merge_rows(const std::function<bool(const graph::Graph&)>& own) {
+void RegionPieces::merge_rows(const graph::OwnCall& own) {
   // A fragment is parted where every part has a product: what is left of another would be a kernel as before.
   std::set<const graph::FragmentSite*> kept;
   const auto memory = [&](Value value) { return memory_of(value); };
   for (;;) {
     std::vector<RegionPiece> pieces = parted(kept);
-    std::vector<RowGroup> groups = group_rows(graph_, pieces, memory, own);
+    std::vector<RowGroup> groups = group_rows(graph_, pieces, memory, own, sums_.sums);
     std::vector<bool> gone(pieces.size(), false);
     for (const RowGroup& group : groups) gone[group.rows] = true;
     const std::size_t before = kept.size();
@@ -136,8 +145,54 @@ void RegionPieces::merge_rows(const std::function<bool(const graph::Graph&)>& ow
     if (kept.size() > before) continue;
     pieces_ = std::move(pieces);
     for (RowGroup& group : groups) take(group);
-    return drop(gone);
+    drop(gone);
+    for (RowGroup& group : groups) {
+      if (!group.rest) continue;
+      const graph::FragmentSite& rest = parts_.emplace_back(*std::move(group.rest));
+      if (sums_.sums->adds_up(rest)) rests_.insert(&rest);
+      add_fragment(rest);
+    }
+    return;
   }
+}
+
+void RegionPieces::settle_sums() {
+  const auto is_cut = [&](const graph::FragmentSite* site) {
+    return std::ranges::any_of(cut_.fragments, [&](const graph::FragmentSite& each) { return &each == site; });
+  };
+  for (RegionPiece& piece : pieces_) {
+    const auto* const* site = std::get_if<const graph::FragmentSite*>(&piece.work);
+    if (site == nullptr || rests_.contains(*site) || is_cut(*site)) continue;
+    if (std::ranges::none_of((*site)->nodes, [&](NodeId id) { return sums_.sums->origin[id] < 0; })) continue;
+    graph::FragmentSite& own = parts_.emplace_back(**site);
+    Result<graph::Graph> settled = in_one_step(*sums_.sums, *sums_.graph, own);
+    if (!settled) continue;  // as it is
+    own.graph = *std::move(settled);
+    piece.work = &own;
+  }
+  add_up_together();
+}
+
+void RegionPieces::add_up_together() {
+  PieceDependencies waits(pieces_, [&](Value value) { return memory_of(value); });
+  PieceGroup all;
+  graph::FragmentSite sum;
+  for (std::size_t p = 0; p < pieces_.size(); ++p) {
+    const auto* const* site = std::get_if<const graph::FragmentSite*>(&pieces_[p].work);
+    if (site == nullptr || !rests_.contains(*site)) continue;
+    PieceGroup more = all;
+    more.push_back(p);
+    if (more.size() > 1 && waits.wait_for_one_another(more)) continue;
+    auto both = all.empty() ? Result<graph::FragmentSite>(**site) : together(graph_, sum, **site);
+    if (!both) continue;
+    sum = *std::move(both);
+    all = std::move(more);
+  }
+  if (all.size() < 2) return;
+  std::vector<bool> gone(pieces_.size(), false);
+  for (const std::size_t p : all) gone[p] = true;
+  drop(gone);
+  add_fragment(parts_.emplace_back(std::move(sum)));
 }
 
 void RegionPieces::take(RowGroup& group) {
@@ -145,6 +200,7 @@ void RegionPieces::take(RowGroup& group) {
   const RegionPiece& rows = pieces_[group.rows];
   product.reads = std::move(group.reads);
   product.writes = std::move(group.writes);
+  made_.insert(product.writes.begin(), product.writes.end());
   product.first = std::max(product.first, rows.first);
   product.last = std::max(product.last, rows.last);
   const auto* call = std::get<const graph::LibraryCall*>(product.work);

@@ -17,8 +17,8 @@ using graph::Value;
 class RowGrouping {
  public:
   RowGrouping(const Graph& graph, std::span<const RegionPiece> pieces, const std::function<Value(Value)>& memory_of,
-              const std::function<bool(const Graph&)>& wanted)
-      : graph_(graph), pieces_(pieces), memory_of_(memory_of), wanted_(wanted), waits_(pieces, memory_of) {
+              const std::function<bool(const Graph&, bool)>& wanted, const GroupedSums* sums)
+      : graph_(graph), pieces_(pieces), memory_of_(memory_of), wanted_(wanted), sums_(sums), waits_(pieces, memory_of) {
     for (std::size_t p = 0; p < pieces.size(); ++p) {
       if (is_one_product(graph, pieces[p])) writers_.emplace(pieces[p].writes[0], p);
     }
@@ -75,26 +75,60 @@ class RowGrouping {
 
   [[nodiscard]] std::optional<RowGroup> group_of(std::size_t product, std::size_t rows) const {
     if (waits_.wait_for_others_between({product, rows})) return std::nullopt;
-    RowGroup group{product, rows, pieces_[product].reads, pieces_[rows].writes};
+    RowGroup group{product, rows, pieces_[product].reads, pieces_[rows].writes, {}};
+    if (!leave_sums(rows, group)) return std::nullopt;
     const Value result = pieces_[product].writes[0];
     for (const Value value : pieces_[rows].reads) {
       if (memory_of_(value) != result) group.reads.push_back(value);
     }
     group.reads = distinct(group.reads);
     const bool writes_it = std::ranges::count(group.writes, result) > 0;
-    if (!writes_it && is_read_elsewhere(product, rows)) group.writes.push_back(result);
+    const bool rest_reads_it = group.rest && std::ranges::any_of(group.rest->arguments, [&](Value value) {
+                                 return memory_of_(value) == result;
+                               });
+    if (!writes_it && (rest_reads_it || is_read_elsewhere(product, rows))) group.writes.push_back(result);
     // Two products are one where they are gates of the same units, and nobody else needs the first one.
     if (!is_fragment(rows) && (group.writes.size() > 1 || !share_an_operand(product, rows))) return std::nullopt;
     if (is_fragment(rows) && group.writes.size() == 1 && !combines(rows)) return std::nullopt;
     const Result<Graph> one = graph::subgraph(graph_, group.reads, group.writes);
-    if (!one || !wanted_(*one)) return std::nullopt;
+    // What adds up sums alone is one kernel for all products.
+    if (!one || !wanted_(*one, !group.rest || sums_->adds_up(*group.rest))) return std::nullopt;
     return group;
+  }
+
+  /// Of a fragment that makes sums over rows in two steps, the group's kernel leaves what the first ones do, and what
+  /// is made of that is the rest. False: the rest needs more.
+  [[nodiscard]] bool leave_sums(std::size_t rows, RowGroup& group) const {
+    if (sums_ == nullptr || !is_fragment(rows)) return true;
+    const graph::FragmentSite& site = *std::get<const graph::FragmentSite*>(pieces_[rows].work);
+    std::set<NodeId> behind;  // a first step
+    std::vector<Value> groups, writes, results;
+    for (const NodeId id : site.nodes) {
+      const bool is_behind = std::ranges::any_of(graph_.node(id).operands, [&](Value operand) {
+        return behind.contains(operand.node) || std::ranges::count(groups, operand) > 0;
+      });
+      if (is_behind) behind.insert(id);
+      if (!is_behind && sums_->groups.contains({id, 0})) groups.push_back({id, 0});
+    }
+    if (groups.empty()) return true;
+    for (const Value value : group.writes) (behind.contains(value.node) ? results : writes).push_back(value);
+    if (!results.empty()) {
+      auto rest = behind_groups(*sums_, site, groups, std::move(results));
+      if (!rest) return false;
+      group.rest = *std::move(rest);
+    }
+    group.writes = std::move(writes);
+    for (const Value value : groups) {
+      if (std::ranges::count(group.writes, value) == 0) group.writes.push_back(value);
+    }
+    return true;
   }
 
   const Graph& graph_;
   const std::span<const RegionPiece> pieces_;
   const std::function<Value(Value)>& memory_of_;
-  const std::function<bool(const Graph&)>& wanted_;
+  const std::function<bool(const Graph&, bool)>& wanted_;
+  const GroupedSums* const sums_;
   PieceDependencies waits_;
   std::map<Value, std::size_t> writers_;  ///< products by what they write
   std::set<std::size_t> taken_;           ///< pieces that are in a group
@@ -104,8 +138,8 @@ class RowGrouping {
 
 std::vector<RowGroup> group_rows(const Graph& graph, std::span<const RegionPiece> pieces,
                                  const std::function<Value(Value)>& memory_of,
-                                 const std::function<bool(const Graph&)>& wanted) {
-  return RowGrouping(graph, pieces, memory_of, wanted).group();
+                                 const std::function<bool(const Graph&, bool)>& wanted, const GroupedSums* sums) {
+  return RowGrouping(graph, pieces, memory_of, wanted, sums).group();
 }
 
 }  // namespace stitch::tuning
