@@ -311,11 +311,8 @@ void ScatterEmitter::emit_places_of_block() {
   out_.line("lowest = ranges[lane].x;");
   out_.line("highest = ranges[lane].y;");
   out_.close();
-  out_.line("#pragma unroll");
-  out_.open("for (int step = 16; step > 0; step /= 2)");
-  out_.line("lowest = min(lowest, __shfl_xor_sync(0xffffffffu, lowest, step));");
-  out_.line("highest = max(highest, __shfl_xor_sync(0xffffffffu, highest, step));");
-  out_.close();
+  out_.line("lowest = lowest_of_warp(lowest);");
+  out_.line("highest = highest_of_warp(highest);");
 }
 
 /// The part of a chunk that the warp reads, 32 updates a turn: whether the lane's goes to the tile, and where.
