@@ -6,6 +6,7 @@
 #include "costmodel/contraction/contraction_time.h"
 #include "costmodel/contraction/product_rates.h"
 #include "tests/costmodel/usual_schedule.h"
+#include "tests/kernel/example_graphs.h"
 
 namespace stitch::costmodel::test {
 namespace {
