@@ -34,8 +34,10 @@ PruningBound pruning_bound(const ContractionProblem& problem, const ContractionS
   const double rate = of_sm * device.clock_hz * device.sm_count;
   bound.global = std::min(1.0, intensity(problem, s, shape) * tile_bandwidth(device) / rate);
   if (!reads_tiles(s.instruction) && shape.depth_steps > 0) {
-    const int resident =
+    const int room =
         std::max(s.blocks_per_sm, kernel::resident_blocks(shape.threads, shape.registers, shape.shared_bytes, device));
+    const auto resident =
+        std::min<double>(room, static_cast<double>(kernel::divided_up(shape.blocks, device.sm_count)));
     const double block = static_cast<double>(s.block_rows) * s.block_columns * s.block_depth / of_sm;
     bound.shared = std::min(1.0, resident * block / shape.depth_steps / device.shared_latency);
   }
