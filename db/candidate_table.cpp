@@ -84,10 +84,10 @@ Result<Listing<Candidate>> select_candidates(Connection& connection, const Candi
   const std::string sql = fmt::format(
       "SELECT c.row, {} FROM candidate c JOIN target t ON t.row = c.target "
       "WHERE {} AND (?2 IS NULL OR (t.device = ?2 AND t.architecture = ?3 AND t.toolkit = ?4 AND t.version = ?5)) "
-      "AND (?6 IS NULL OR c.outcome = ?6)",
+      "AND (?6 IS NULL OR c.outcome = ?6) AND (?7 IS NULL OR c.schedule_hash = ?7)",
       columns_of<Candidate>("c."), filter.fragment ? "c.fragment = ?1" : "?1 IS NULL");
   return list_page<Candidate>(connection, sql, "c.row", page, read_candidate, filter.fragment, device, architecture,
-                              toolkit, version, outcome);
+                              toolkit, version, outcome, filter.schedule);
 }
 
 }  // namespace stitch::db::tables

@@ -101,6 +101,7 @@ struct CandidateFilter {
   std::optional<Hash128> fragment = {};
   std::optional<Target> target = {};
   std::optional<Outcome> outcome = {};
+  std::optional<Hash128> schedule = {};  ///< Candidate::schedule_hash
 };
 struct JobFilter {
   std::optional<JobState> state = {};

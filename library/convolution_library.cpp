@@ -120,7 +120,7 @@ Result<int> ConvolutionLibrary::prepare(const StridedConvolution& convolution) {
     Status ready = make_ready(made, convolution);
     // If no other words help, what was wrong with those of the call is the reason.
     if (!ready && ready.error().kind == ErrorKind::unsupported && make_ready_otherwise(made, convolution)) ready = {};
-    STITCH_TRY(ready);
+    if (!ready) return ready.error();
   }
   workspace_bytes_ = std::max(workspace_bytes_, made.workspace_bytes);
   convolutions_.push_back(std::move(made));
@@ -277,34 +277,33 @@ Result<Descriptor> ConvolutionLibrary::make_pack(const std::vector<ConvolutionOp
   return pack;
 }
 
-Status ConvolutionLibrary::launch(int number, const std::vector<std::uint64_t>& parameters, std::uint64_t result,
+Status ConvolutionLibrary::launch(int convolution, const std::vector<std::uint64_t>& parameters, std::uint64_t result,
                                   std::uint64_t workspace, CUstream stream) {
-  Convolution& convolution = convolutions_[number];
-  if (!convolution.plan) return {};
+  Convolution& made = convolutions_[convolution];
+  if (!made.plan) return {};
   std::vector<std::uint64_t> addresses;
   std::uint64_t to = result;
-  for (const ConvolutionOperations::Tensor& tensor : convolution.tensors) {
+  for (const ConvolutionOperations::Tensor& tensor : made.tensors) {
     const std::uint64_t base = tensor.parameter >= 0          ? parameters[tensor.parameter]
                                : tensor.parameter == of_zeros ? zeros_.address()
                                                               : result;
     addresses.push_back(base + tensor.offset);
     if (tensor.parameter == convolution_result) to = addresses.back();
   }
-  if (const auto& copied = convolution.copied) {
+  if (const auto& copied = made.copied) {
     const cuda::DriverApi& driver = *driver_;
     const std::int64_t bytes = graph::element_count(copied->extents) * byte_size(copied->dtype);
     const std::uint64_t from = parameters[copied->parameter] + copied->offset_bytes();
     STITCH_TRY(driver.check(driver.copy_on_device(to, from, bytes, stream), "cuMemcpyDtoDAsync"));
   }
-  addresses.push_back(convolution.workspace_bytes > 0 ? workspace : 0);
-  if (!convolution.pack || addresses != convolution.addresses) {
-    convolution.pack.reset();
-    STITCH_ASSIGN(convolution.pack, make_pack(convolution.tensors, addresses));
-    convolution.addresses = std::move(addresses);
+  addresses.push_back(made.workspace_bytes > 0 ? workspace : 0);
+  if (!made.pack || addresses != made.addresses) {
+    made.pack.reset();
+    STITCH_ASSIGN(made.pack, make_pack(made.tensors, addresses));
+    made.addresses = std::move(addresses);
   }
   STITCH_TRY(api_->check(api_->set_stream(handle_, stream), "cudnnSetStream"));
-  return api_->check(api_->execute(handle_, convolution.plan->pointer(), convolution.pack->pointer()),
-                     "cudnnBackendExecute");
+  return api_->check(api_->execute(handle_, made.plan->pointer(), made.pack->pointer()), "cudnnBackendExecute");
 }
 
 }  // namespace stitch::library

@@ -3,6 +3,8 @@
 #include <numeric>
 #include <optional>
 
+#include "library/call_memory.h"
+
 namespace stitch::library {
 namespace {
 

@@ -3,7 +3,7 @@
 namespace stitch::library {
 
 DeviceEvents::~DeviceEvents() {
-  for (const CUevent event : events_) driver_.destroy_event(event);
+  for (CUevent event : events_) driver_.destroy_event(event);
 }
 
 Status DeviceEvents::make(std::size_t count) {

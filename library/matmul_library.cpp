@@ -217,29 +217,29 @@ Status MatmulLibrary::make_ready(Product& product, const StridedMatmul& matmul) 
   return choose_algorithm(product, matrices);
 }
 
-Status MatmulLibrary::launch(int number, const std::vector<std::uint64_t>& parameters, std::uint64_t result,
+Status MatmulLibrary::launch(int product, const std::vector<std::uint64_t>& parameters, std::uint64_t result,
                              std::uint64_t workspace, CUstream stream) {
-  const Product& product = products_[number];
-  const void* const alpha = product.doubles ? static_cast<const void*>(&product.alpha) : &product.single_alpha;
-  const void* const beta = product.doubles ? static_cast<const void*>(&product.beta) : &product.single_beta;
-  for (const auto& offsets : product.offsets) {
+  const Product& made = products_[product];
+  const void* const alpha = made.doubles ? static_cast<const void*>(&made.alpha) : &made.single_alpha;
+  const void* const beta = made.doubles ? static_cast<const void*>(&made.beta) : &made.single_beta;
+  for (const auto& offsets : made.offsets) {
     const auto at = [&](Operand of) {
-      const int parameter = product.parameters[of];
+      const int parameter = made.parameters[of];
       return (parameter == the_result ? result : parameters[parameter]) + offsets[of];
     };
     const auto pointer = [&](Operand of) { return reinterpret_cast<void*>(at(of)); };
-    if (product.parameters[bias] != nobody) {
+    if (made.parameters[bias] != nobody) {
       const std::uint64_t address = at(bias);
-      STITCH_TRY(api_->check(
-          api_->matmul_set(product.matmul.get(), lt::MatmulAttribute::bias_pointer, &address, sizeof(address)),
-          "cublasLtMatmulDescSetAttribute"));
+      STITCH_TRY(
+          api_->check(api_->matmul_set(made.matmul.get(), lt::MatmulAttribute::bias_pointer, &address, sizeof(address)),
+                      "cublasLtMatmulDescSetAttribute"));
     }
-    const auto& layouts = product.layouts;
-    STITCH_TRY(api_->check(
-        api_->multiply(handle_, product.matmul.get(), alpha, pointer(a), layouts[a].get(), pointer(b), layouts[b].get(),
-                       beta, pointer(c), layouts[c].get(), pointer(d), layouts[d].get(), &product.algorithm,
-                       reinterpret_cast<void*>(workspace), product.workspace_bytes, stream),
-        "cublasLtMatmul"));
+    const auto& layouts = made.layouts;
+    STITCH_TRY(
+        api_->check(api_->multiply(handle_, made.matmul.get(), alpha, pointer(a), layouts[a].get(), pointer(b),
+                                   layouts[b].get(), beta, pointer(c), layouts[c].get(), pointer(d), layouts[d].get(),
+                                   &made.algorithm, reinterpret_cast<void*>(workspace), made.workspace_bytes, stream),
+                    "cublasLtMatmul"));
   }
   return {};
 }

@@ -1,11 +1,9 @@
 """What bench/rivals/measure has beside the harness of bench/peers: libraries by name, and ours as whole programs."""
 import gzip
 import importlib.util
-import json
 import pathlib
 import re
 import shutil
-import subprocess
 import sys
 import time
 
@@ -14,6 +12,7 @@ import numpy as np
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "peers"), str(HERE)]
 from harness import comparison, peers, session  # noqa: E402
+from harness.printed import printed  # noqa: E402
 
 import rival_cases  # noqa: E402
 
@@ -76,24 +75,17 @@ class Ours:
         asked = [word for word in OURS[peer] if not (self.checks and word == "--tune")]  # steps are checked as they run
         command = [self.program, "run", self.path, "--device", self.device, *asked, *self.case.ours, *self.inputs,
                    "--output", results, "--json", "--quiet", *(["--check"] if self.checks else [])]
-        try:
-            with open(self.log, "a") as log:
-                done = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, stderr=log, text=True,
-                                      timeout=seconds, check=False)
-        except subprocess.TimeoutExpired:
-            return {"error": f"no answer in {seconds:.0f} s"}
-        except OSError as error:
-            return {"error": f"{self.program}: {error.strerror}"}
-        try:
-            report = json.loads(done.stdout)
-            steps = report["steps"]
-        except (ValueError, KeyError, TypeError):
-            return {"error": f"exit status {done.returncode}, no report: {done.stdout[-300:]!r}"}
+        status, report = printed(command, self.log, seconds)
+        if status is None:
+            return report
+        if not {"steps", "fallbacks"} <= report.keys():
+            return {"error": f"exit status {status}, no report: {str(report)[:300]}"}
+        steps = report["steps"]
         if report["fallbacks"]:
             return {"error": f"by the reference evaluator: {report['fallbacks'][0]['reason']}"[:300]}
-        if done.returncode != 0:
+        if status != 0:
             wrong = next((step for step in steps if step.get("wrong")), None)
-            return {"error": f"exit status {done.returncode}: {wrong and wrong['name']} {wrong and wrong['first_wrong']}"}
+            return {"error": f"exit status {status}: {wrong and wrong['name']} {wrong and wrong['first_wrong']}"}
         answer = {"compile_s": round(time.monotonic() - start, 2), **self.compared(results)}
         answer["steps"] = [f"{step['kind']} by {step['by']}, {step['launches']} launches" for step in steps]
         if "why_by_steps" in report and not self.checks:

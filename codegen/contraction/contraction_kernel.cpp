@@ -354,7 +354,7 @@ Result<TileNest> contraction_nest(const ContractionProblem& problem, const Contr
   // Of tiles that blocks share some have fewer turns than there are stages.
   for (TileStatement& each : nest.body) {
     if (schedule.streamed == 0 || each.kind != Kind::copy || each.to.buffer > right_tile) continue;
-    each.guards.push_back({each.to.tile, pipeline::TileGuard::Kind::below, shape.depth_tiles});
+    each.guards.push_back({each.to.tile, pipeline::TileGuard::Kind::below, shape.depth_tiles, 1});
   }
   return nest;
 }

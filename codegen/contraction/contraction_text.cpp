@@ -51,23 +51,10 @@ struct StatementWriter {
   const StatementPrinter& compute;
   std::string_view turns;
 
-  /// Up to which a loop, or a tile's number, goes.
-  [[nodiscard]] std::string end(std::int64_t extent) const {
-    return turns.empty() || extent != nest.loops[0].extent ? std::to_string(extent) : std::string(turns);
-  }
-  /// The same of a guard: what is counted over all turns and what is in each of them has so much for every turn. What
-  /// is counted within a turn has its own end, also where that is the number of turns.
+  /// Up to which a tile's number goes.
   [[nodiscard]] std::string end(const pipeline::TileGuard& guard) const {
-    const auto depends_on = [&](const pipeline::TileLoop& loop) {
-      return nest.pool.depends_on(guard.index, loop.variable);
-    };
-    const pipeline::TileLoop& outer = nest.loops[0];
-    const bool counts_turns = depends_on(outer);
-    if (!counts_turns && std::any_of(nest.loops.begin() + 1, nest.loops.end(), depends_on))
-      return std::to_string(guard.bound);
-    const std::int64_t each = outer.extent > 1 && guard.bound % outer.extent == 0 ? guard.bound / outer.extent : 1;
-    if (turns.empty() || each == 1 || !counts_turns) return end(guard.bound);
-    return fmt::format("{} * {}", turns, each);
+    if (turns.empty() || guard.per_turn == 0) return std::to_string(guard.bound);
+    return guard.per_turn == 1 ? std::string(turns) : fmt::format("{} * {}", turns, guard.per_turn);
   }
 
   void print(const pipeline::TileStatement& s) const {
@@ -82,7 +69,7 @@ struct StatementWriter {
         const pipeline::TileLoop& loop = nest.loops[s.loop];
         out.line("#pragma unroll{}", loop.unrolled ? "" : " 1");
         out.open("for (int {0} = 0; {0} < {1}; ++{0})", loop.name,
-                 s.loop == 0 ? end(loop.extent) : std::to_string(loop.extent));
+                 s.loop == 0 && !turns.empty() ? std::string(turns) : std::to_string(loop.extent));
         for (const pipeline::TileStatement& each : s.body) print(each);
         out.close();
         break;

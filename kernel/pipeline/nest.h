@@ -58,6 +58,9 @@ struct TileGuard {
   Index index = -1;
   Kind kind = Kind::below;
   std::int64_t bound = 0;
+  /// How many of `bound` each turn of the outermost loop has, for who knows its turns only when the kernel runs; 0:
+  /// what is counted begins anew in every turn, so that `bound` holds whatever turns there are.
+  std::int64_t per_turn = 0;
 };
 
 struct TileStatement {

@@ -33,14 +33,16 @@ class Rotation {
     buffer.carried = source.rotated;
     const Index ahead = pool.offset(copy.to.tile, buffer.stages - 1);
     if (buffer.carried) {
-      std::int64_t tiles = 1;
-      for (const int each : around_) tiles *= nest_.loops[each].extent;
-      copy.guards.push_back({ahead, TileGuard::Kind::below, tiles});
+      std::int64_t per_turn = 1;
+      for (std::size_t i = 1; i < around_.size(); ++i) per_turn *= nest_.loops[around_[i]].extent;
+      const std::int64_t tiles = nest_.loops[around_.front()].extent * per_turn;
+      copy.guards.push_back({ahead, TileGuard::Kind::below, tiles, per_turn});
       copy.from.tile = pool.divide(ahead, loop.extent);
       copy.from.stage = pool.remainder(copy.from.tile, source.stages);
     } else {
       const Index turn = pool.offset(loop.variable, buffer.stages - 1);
-      copy.guards.push_back({turn, TileGuard::Kind::below, loop.extent});
+      const bool outermost = around_.size() == 1;
+      copy.guards.push_back({turn, TileGuard::Kind::below, loop.extent, outermost ? 1 : 0});
     }
     copy.to.tile = ahead;
     copy.to.stage = pool.remainder(ahead, buffer.stages);

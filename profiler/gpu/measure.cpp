@@ -30,7 +30,7 @@ class CapturedGraph {
     const cuda::DriverApi& driver = *gpu_.driver;
     STITCH_TRY(
         gpu_.check(driver.begin_capture(gpu_.stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL), "cuStreamBeginCapture"));
-    const Status enqueued = enqueue();
+    Status enqueued = enqueue();
     CUgraph graph = nullptr;
     const CUresult ended = driver.end_capture(gpu_.stream, &graph);
     if (!enqueued) {
@@ -38,9 +38,9 @@ class CapturedGraph {
       return enqueued;
     }
     STITCH_TRY(gpu_.check(ended, "cuStreamEndCapture"));
-    const Status made = gpu_.check(driver.instantiate(&executable_, graph, 0), "cuGraphInstantiate");
+    Status made = gpu_.check(driver.instantiate(&executable_, graph, 0), "cuGraphInstantiate");
     driver.destroy_graph(graph);
-    STITCH_TRY(made);
+    if (!made) return made;
     return gpu_.check(driver.upload_graph(executable_, gpu_.stream), "cuGraphUpload");
   }
 

@@ -93,9 +93,9 @@ Result<CUdeviceptr> GpuMemory::address(BufferHandle buffer) const {
   return known->start();
 }
 
-std::int64_t GpuMemory::bytes(BufferHandle buffer) const {
-  const auto found = buffers_.find(buffer.id);
-  return found == buffers_.end() ? -1 : found->second.bytes;
+Result<std::int64_t> GpuMemory::bytes(BufferHandle buffer) const {
+  STITCH_ASSIGN(const Buffer* known, find(buffer));
+  return known->bytes;
 }
 
 Result<CUdeviceptr> GpuMemory::range(BufferHandle buffer, std::int64_t offset, std::size_t bytes) const {

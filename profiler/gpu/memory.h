@@ -28,8 +28,8 @@ class GpuMemory {
   Status read(BufferHandle buffer, std::int64_t offset, std::span<std::byte> into);
   Status write(BufferHandle buffer, std::int64_t offset, std::span<const std::byte> from);
   [[nodiscard]] Result<CUdeviceptr> address(BufferHandle buffer) const;
-  /// How much was allocated, whatever the handle says; -1: nothing.
-  [[nodiscard]] std::int64_t bytes(BufferHandle buffer) const;
+  /// How much was allocated, whatever the handle says. Error: invalid_argument (not allocated).
+  [[nodiscard]] Result<std::int64_t> bytes(BufferHandle buffer) const;
 
   /// A line for every red zone, and every read-only buffer, that was written to since the last call; zones are made
   /// whole again.

@@ -61,10 +61,12 @@ Result<CUmodule> GpuSession::load_module(const KernelImage& image) {
 Result<KernelHandle> GpuSession::load(const KernelImage& image) {
   auto module = load_module(image);
   if (!module) return module.error().within(fmt::format("kernel {}", image.name));
-  Kernel& kernel = kernels_[next_] = {image.name, *module, nullptr};
+  // Kept from here on, so that an error unloads it with the session.
+  const int id = next_++;
+  Kernel& kernel = kernels_[id] = {image.name, *module, nullptr};
   STITCH_TRY(gpu_->check(gpu_->driver->get_function(&kernel.function, kernel.module, image.name.c_str()),
                          "cuModuleGetFunction"));
-  return KernelHandle{next_++};
+  return KernelHandle{id};
 }
 
 Result<BufferHandle> GpuSession::allocate(std::string name, std::int64_t bytes, Fill fill, Access access) {
@@ -136,33 +138,35 @@ Status GpuSession::enqueue(const PlanStep& step) {
 }
 
 Status GpuSession::enqueue(const PlannedCall& call) {
-  if (call.call.id < 0 || call.call.id >= std::ssize(prepared_)) {
+  const auto found = prepared_.find(call.call.id);
+  if (found == prepared_.end()) {
     return make_error(ErrorKind::invalid_argument, "call handle {} was not made ready", call.call.id);
   }
-  const Call& wanted = prepared_[call.call.id];
+  const Call& wanted = found->second;
   if (call.parameters.size() != wanted.parameters.size()) {
     return make_error(ErrorKind::invalid_argument, "a call of {} parameters was given {}", wanted.parameters.size(),
                       call.parameters.size());
   }
   // The library reads and writes what the graph says, whatever was allocated.
   const auto address_of = [&](BufferHandle buffer, std::int64_t bytes) -> Result<CUdeviceptr> {
-    if (memory_.bytes(buffer) < bytes) {
-      return make_error(ErrorKind::invalid_argument, "a call works on {} bytes where a buffer has {}", bytes,
-                        memory_.bytes(buffer));
-    }
-    return memory_.address(buffer);
+    STITCH_ASSIGN(const std::int64_t allocated, memory_.bytes(buffer));
+    if (allocated >= bytes) return memory_.address(buffer);
+    return make_error(ErrorKind::invalid_argument, "{} bytes of a buffer that has {}", bytes, allocated);
   };
   std::vector<std::uint64_t> parameters;
   for (std::size_t p = 0; p < wanted.parameters.size(); ++p) {
-    STITCH_ASSIGN(parameters.emplace_back(), address_of(call.parameters[p], wanted.parameters[p]));
+    const auto address = address_of(call.parameters[p], wanted.parameters[p]);
+    if (!address) return address.error().within(fmt::format("parameter {} of call {}", p, call.call.id));
+    parameters.push_back(*address);
   }
-  STITCH_ASSIGN(const CUdeviceptr result, address_of(call.result, wanted.result));
-  return calls_->launch(call.call.id, parameters, result, gpu_->stream);
+  const auto result = address_of(call.result, wanted.result);
+  if (!result) return result.error().within(fmt::format("result of call {}", call.call.id));
+  return calls_->launch(call.call.id, parameters, *result, gpu_->stream);
 }
 
-Result<PreparedCall> GpuSession::prepare(const graph::Graph& graph) {
+Result<PreparedCall> GpuSession::prepare(const graph::Graph& call) {
   if (!calls_) calls_ = std::make_unique<library::GraphCalls>(gpu_->driver, gpu_->libraries);
-  Result<int> made = calls_->prepare(graph);
+  Result<int> made = calls_->prepare(call);
   if (made) {
     if (const Status memory = calls_->make_memory(); !memory) made = memory.error();
   }
@@ -172,21 +176,22 @@ Result<PreparedCall> GpuSession::prepare(const graph::Graph& graph) {
     return made.error();
   }
   const int number = *made;
-  Call call;
-  for (const graph::NodeId parameter : graph.parameters())
-    call.parameters.push_back(graph.node(parameter).type().bytes());
-  call.result = graph.type(graph.results().front()).bytes();
-  prepared_.resize(number + 1);
-  prepared_[number] = std::move(call);
+  Call needed;
+  for (const graph::NodeId parameter : call.parameters())
+    needed.parameters.push_back(call.node(parameter).type().bytes());
+  needed.result = call.type(call.results().front()).bytes();
+  prepared_.insert_or_assign(number, std::move(needed));
   return PreparedCall{{number}, calls_->name_of(number), calls_->copies(number)};
 }
 
 Status GpuSession::enqueue(const PlannedCopy& copy) {
   STITCH_ASSIGN(const CUdeviceptr from, memory_.address(copy.from));
   STITCH_ASSIGN(const CUdeviceptr to, memory_.address(copy.to));
-  if (copy.bytes < 0 || copy.bytes > copy.from.bytes || copy.bytes > copy.to.bytes) {
+  STITCH_ASSIGN(const std::int64_t readable, memory_.bytes(copy.from));
+  STITCH_ASSIGN(const std::int64_t writable, memory_.bytes(copy.to));
+  if (copy.bytes < 0 || copy.bytes > readable || copy.bytes > writable) {
     return make_error(ErrorKind::invalid_argument, "a copy of {} bytes between buffers of {} and {}", copy.bytes,
-                      copy.from.bytes, copy.to.bytes);
+                      readable, writable);
   }
   return gpu_->check(gpu_->driver->copy_on_device(to, from, copy.bytes, gpu_->stream), "cuMemcpyDtoDAsync");
 }

@@ -64,7 +64,7 @@ class GpuSession final : public TimedSession {
   std::map<int, Kernel> kernels_;
   int next_ = 0;
   std::unique_ptr<library::GraphCalls> calls_;  ///< null: none was asked for
-  std::vector<Call> prepared_;                  ///< by the number there, which is the handle's
+  std::map<int, Call> prepared_;                ///< by the number there, which is the handle's
 };
 
 /// A GPU in this process. Only stitch-runner makes one.

@@ -54,7 +54,8 @@ class CountedSession final : public TimedSession {
     for (const PlanStep& step : steps) {
       if (const auto* copy = std::get_if<PlannedCopy>(&step)) {
         STITCH_TRY(carry_out(*copy));
-        sectors += 2 * ((copy->bytes + 31) / 32);
+        const std::int64_t touched = (copy->bytes + 31) / 32;
+        sectors += static_cast<double>(2 * touched);
         continue;
       }
       if (std::holds_alternative<PlannedCall>(step)) {

@@ -92,7 +92,7 @@ class RunnerSession final : public TimedSession {
   int generation_;
   std::map<int, std::pair<Hash128, std::string>> kernels_;  ///< hash of the image, name
   std::map<int, Hash128> calls_;                            ///< hash of the graph
-  std::map<Hash128, std::string> call_names_;               ///< by that hash: "call of the library: dot(…)"
+  std::map<Hash128, std::string> call_names_;               ///< by that hash: "library call dot(…)"
   std::map<int, std::vector<WrittenRange>> written_;        ///< by the latest launch
 };
 

@@ -21,7 +21,6 @@
 
 namespace {
 
-using stitch::ErrorKind;
 using stitch::Result;
 using stitch::profiler::CountedDevice;
 using stitch::profiler::EmulatedOptions;
@@ -100,7 +99,7 @@ int run(const RunnerMainOptions& options) {
   ::dup2(STDERR_FILENO, STDOUT_FILENO);
   // A kernel that hangs would keep the device for good. What was sent before gets five seconds to be served.
   stitch::end_with_parent(STDIN_FILENO, 5, static_cast<int>(ServeEnd::broken));
-  ServeEnd end;
+  ServeEnd end = ServeEnd::finished;
   {
     const auto device = open_device(options);
     give_up_the_rest(options);

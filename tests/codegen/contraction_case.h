@@ -52,10 +52,10 @@ inline KernelCase case_of(const kernel::ContractionProblem& problem, const kerne
   return made;
 }
 
-inline void expect_problem_right(const kernel::ContractionProblem& problem,
-                                 const kernel::ContractionSchedule& schedule) {
+inline void expect_problem_right(const kernel::ContractionProblem& problem, const kernel::ContractionSchedule& schedule,
+                                 const DeviceSpec& device = *find_device("h100")) {
   SCOPED_TRACE(to_string(problem) + "\n" + to_string(schedule));
-  const KernelCase each = case_of(problem, schedule);
+  const KernelCase each = case_of(problem, schedule, device);
   expect_right(each, problem.graph->constraints.any() ? fine_inputs_of(*each.graph) : inputs_of(*each.graph));
 }
 
@@ -102,6 +102,16 @@ inline CompiledKernel compiled_for(const std::string& architecture, const kernel
 inline CompiledKernel compiled_for_hopper(const kernel::ContractionProblem& problem,
                                           const kernel::ContractionSchedule& schedule) {
   return compiled_for("sm_90a", problem, schedule);
+}
+
+/// Without one of the waits of tiles that come by the copy engine, a block multiplies what is not there yet, or
+/// overwrites what is still read: the device says so.
+inline void expect_every_wait_is_needed(const KernelCase& each) {
+  const auto findings_of = [&](const KernelCase& made) { return launch(made, inputs_of(*each.graph)).findings; };
+  EXPECT_TRUE(findings_of(each).empty());
+  for (const char* wait : {"stages.wait_for(at);", "wait_for_products<1>();", "wait_for_products<0>();",
+                           "stages.begin();", "stages.end();"})
+    EXPECT_FALSE(findings_of(profiler::test::mutated(each, wait, "")).empty()) << wait;
 }
 
 /// One that is drawn: the default one, or another if that is legal.

@@ -3,14 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
 #include "codegen/contraction/tensor_memory_text.h"
 #include "costmodel/contraction/contraction_time.h"
 #include "kernel/contraction/contraction_shape.h"
 #include "search/contraction/contraction_space.h"
-#include "tests/codegen/merged_case.h"
-#include "tests/codegen/summed_case.h"
 #include "tests/codegen/tensor_memory_case.h"
 
 namespace stitch::codegen::test {
@@ -38,17 +34,10 @@ InTensorMemory paired(std::string name, Matmul matmul, int block_rows, int block
 class PairedProductEmulated : public testing::TestWithParam<InTensorMemory> {};
 
 TEST_P(PairedProductEmulated, IsRight) {
-  const ContractionProblem problem = problem_of(GetParam().matmul);
-  const ContractionSchedule schedule = schedule_of(problem, GetParam());
-  SCOPED_TRACE(to_string(problem) + "\n" + to_string(schedule));
-  const KernelCase each = case_of(GetParam());
-  EXPECT_EQ(each.kernel.cluster, GetParam().cluster);
-  const std::string ptx = compile(each.kernel, each.architecture).ptx;
+  const std::string ptx = expect_right(GetParam());
   EXPECT_THAT(ptx, testing::HasSubstr("tcgen05.mma.cta_group::2.kind::"));
   EXPECT_THAT(ptx, testing::HasSubstr("complete_tx::bytes.cta_group::2"));
   EXPECT_THAT(ptx, testing::Not(testing::HasSubstr("cta_group::1")));
-  const bool fine = problem.graph->constraints.any();
-  expect_right(each, fine ? fine_inputs_of(*each.graph) : inputs_of(*each.graph));
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -177,67 +166,40 @@ TEST(PairedProductKernelEmulated, OtherPairsAreWaitedForAndTold) {
 }
 
 TEST(PairedProductKernelEmulated, SeveralProductsAndSumsOfThemAreRight) {
-  const auto expect = [](const ContractionProblem& problem) {
-    const ContractionSchedule s = schedule_of(problem, paired("", {}, 128, 64, 64, 64, 3, 4));
-    SCOPED_TRACE(to_string(problem) + "\n" + to_string(s));
-    const KernelCase each = test::case_of(problem, s, b200());
-    expect_right(each, inputs_of(*each.graph));
-  };
-  expect(problem_of(MergedMatmuls{
-      "", 1, 300, 192, f16, plain, {{128, turned}, {72, turned, bf16, "bias"}, {64, turned, f32, "turned"}}}));
-  expect(problem_of(SummedMatmuls{"", 2, 200, 128, bf16, plain, turned, {{128}, {72}, {200}}, bf16}));
+  expect_several_are_right(paired("", {}, 128, 64, 64, 64, 3, 4));
 }
 
-TEST(PairedProductKernelEmulated, RandomProblemsAreRight) {
-  const char* const more = std::getenv("STITCH_TENSOR_MEMORY");
-  const int count = more == nullptr ? 6 : std::stoi(more);
-  Random random(28);
+InTensorMemory draw(Random& random) {
   const auto among = [&](auto&& choices) { return choices[random.below(std::size(choices))]; };
   constexpr int rows[] = {128, 128, 256}, columns[] = {64, 96, 128, 192, 256}, depths[] = {32, 64},
                 stages[] = {2, 3, 4};
   constexpr Layout layouts[] = {plain, turned, turned};
-  int legal = 0;
-  for (int i = 0; i < count; ++i) {
-    const auto extent = [&](int most) { return 8 * static_cast<std::int64_t>(1 + random.below(most)); };
-    const std::int64_t batch = 1 + static_cast<std::int64_t>(random.below(3));
-    Matmul matmul = {"",
-                     {batch, 400 + extent(60), extent(30), extent(40)},
-                     among(std::array{f16, bf16}),
-                     among(layouts),
-                     among(layouts),
-                     f32,
-                     among(std::array<std::string, 4>{"", "bias", "gelu", "turned"})};
-    const int width = among(columns);
-    const int block_rows = among(rows), depth = among(depths), least = among(stages);
-    const int cluster = 2 << random.below(2), blocks = cluster * (1 + static_cast<int>(random.below(3)));
-    InTensorMemory each =
-        paired("", std::move(matmul), block_rows, width, depth, width > 64 ? width / 2 : width, least, blocks, cluster);
-    const ContractionProblem problem = problem_of(each.matmul);
-    // With so few stages that two blocks find room on an SM they may have too many columns of tensor memory together.
-    while (!kernel::check_legality(problem, schedule_of(problem, each), b200()) && each.stages < 12) ++each.stages;
-    const ContractionSchedule schedule = schedule_of(problem, each);
-    SCOPED_TRACE(fmt::format("number {}: {}\n{}", i, to_string(problem), to_string(schedule)));
-    if (!kernel::check_legality(problem, schedule, b200())) continue;
-    ++legal;
-    const KernelCase made = case_of(each);
-    expect_right(made, inputs_of(*made.graph));
-    if (testing::Test::HasFailure()) return;
-  }
-  EXPECT_GE(3 * legal, count);
+  const auto extent = [&](int most) { return 8 * static_cast<std::int64_t>(1 + random.below(most)); };
+  const std::int64_t batch = 1 + static_cast<std::int64_t>(random.below(3));
+  Matmul matmul = {"",
+                   {batch, 400 + extent(60), extent(30), extent(40)},
+                   among(std::array{f16, bf16}),
+                   among(layouts),
+                   among(layouts),
+                   f32,
+                   among(std::array<std::string, 4>{"", "bias", "gelu", "turned"})};
+  const int width = among(columns);
+  const int block_rows = among(rows), depth = among(depths), least = among(stages);
+  const int cluster = 2 << random.below(2), blocks = cluster * (1 + static_cast<int>(random.below(3)));
+  InTensorMemory each =
+      paired("", std::move(matmul), block_rows, width, depth, width > 64 ? width / 2 : width, least, blocks, cluster);
+  const ContractionProblem problem = problem_of(each.matmul);
+  // With so few stages that two blocks find room on an SM they may have too many columns of tensor memory together.
+  while (!kernel::check_legality(problem, schedule_of(problem, each), b200()) && each.stages < 12) ++each.stages;
+  return each;
 }
+
+TEST(PairedProductKernelEmulated, RandomProblemsAreRight) { expect_drawn_are_right(6, 28, draw); }
 
 const InTensorMemory large =
     paired("", {"", {1, 4096, 4096, 4096}, bf16, plain, turned, bf16}, 128, 256, 64, 128, 6, 148);
 
-TEST(PairedProductKernel, DoesNotSpill) {
-  for (const Layout right : {plain, turned}) {
-    InTensorMemory each = large;
-    each.matmul.right = right;
-    const ContractionProblem problem = problem_of(each.matmul);
-    const auto compiled = compiled_for("sm_100a", problem, schedule_of(problem, each));
-    EXPECT_FALSE(compiled.resources.spills()) << compiled.resources.describe();
-  }
-}
+TEST(PairedProductKernel, DoesNotSpill) { expect_no_spills(large); }
 
 TEST(PairedProductRules, SayWhatIsInTheWay) {
   const auto legality = [](InTensorMemory each, auto change) {

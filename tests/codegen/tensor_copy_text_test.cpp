@@ -75,21 +75,11 @@ INSTANTIATE_TEST_SUITE_P(
             {"result_turned", {"", {1, 64, 128, 256}, bf16, plain, turned, bf16, "turned"}, 64, 128, 64, 16, 128, 3}}),
     [](const auto& each) { return each.param.tile.name; });
 
-/// A pair of blocks that stays for two tiles: without one of its waits it multiplies what is not there yet, or
-/// overwrites what is still read.
+/// Of a pair of blocks that stays for two tiles.
 TEST(TensorCopyKernelEmulated, EveryWaitIsNeeded) {
   const Staying pair = {{"", {"", {1, 256, 64, 640}, f16, plain, turned}, 64, 64, 64, 16, 64, 3}, 2, 2};
   const ContractionProblem problem = problem_of(pair.tile.matmul);
-  const KernelCase each = case_of(problem, schedule_of(problem, pair));
-  EXPECT_THAT(launch(each, inputs_of(*each.graph)).findings, testing::IsEmpty());
-  for (const char* wait : {"stages.wait_for(at);", "wait_for_products<1>();", "wait_for_products<0>();",
-                           "stages.begin();", "stages.end();"}) {
-    KernelCase broken = each;
-    const std::size_t at = broken.kernel.source.find(wait);
-    ASSERT_NE(at, std::string::npos) << wait;
-    broken.kernel.source.replace(at, std::string_view(wait).size(), "");
-    EXPECT_THAT(launch(broken, inputs_of(*each.graph)).findings, testing::Not(testing::IsEmpty())) << wait;
-  }
+  expect_every_wait_is_needed(case_of(problem, schedule_of(problem, pair)));
 }
 
 /// Who asks for a tile without waiting for room overwrites what is still multiplied.

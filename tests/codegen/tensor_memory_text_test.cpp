@@ -9,9 +9,7 @@
 #include "costmodel/contraction/contraction_time.h"
 #include "kernel/contraction/contraction_shape.h"
 #include "search/contraction/contraction_space.h"
-#include "tests/codegen/merged_case.h"
 #include "tests/codegen/normed_case.h"
-#include "tests/codegen/summed_case.h"
 #include "tests/codegen/tensor_memory_case.h"
 
 namespace stitch::codegen::test {
@@ -22,15 +20,7 @@ using kernel::ContractionInstruction;
 class TensorMemoryEmulated : public testing::TestWithParam<InTensorMemory> {};
 
 TEST_P(TensorMemoryEmulated, IsRight) {
-  const ContractionProblem problem = problem_of(GetParam().matmul);
-  const ContractionSchedule schedule = schedule_of(problem, GetParam());
-  SCOPED_TRACE(to_string(problem) + "\n" + to_string(schedule));
-  const KernelCase each = case_of(GetParam());
-  EXPECT_EQ(each.architecture, "sm_100a");
-  EXPECT_EQ(each.kernel.cluster, GetParam().cluster);
-  EXPECT_THAT(compile(each.kernel, each.architecture).ptx, testing::HasSubstr("tcgen05.mma.cta_group::1.kind::"));
-  const bool fine = problem.graph->constraints.any();
-  expect_right(each, fine ? fine_inputs_of(*each.graph) : inputs_of(*each.graph));
+  EXPECT_THAT(expect_right(GetParam()), testing::HasSubstr("tcgen05.mma.cta_group::1.kind::"));
 }
 
 constexpr auto f16 = DType::f16, bf16 = DType::bf16, s8 = DType::s8, u8 = DType::u8, e4m3 = DType::f8e4m3,
@@ -144,82 +134,50 @@ __device__ void load_at_once(C& cores, u32 at, int row, int column) {
   }
 }
 
-/// Tiles of 128 × `columns` by pairs, or where rows are combined by all blocks of a row, of any problem.
-void expect_right_in_tensor_memory(const ContractionProblem& problem, int columns, int warp_columns, int cluster) {
-  ContractionSchedule s = schedule_of(problem, InTensorMemory{"", {}, 128, columns, 64, warp_columns, 3, cluster, 4});
-  s.group = problem.row_reductions.empty() ? 2 : 1;
-  SCOPED_TRACE(to_string(problem) + "\n" + to_string(s));
-  const KernelCase each = test::case_of(problem, s, b200());
-  expect_right(each, inputs_of(*each.graph));
-}
-
 TEST(TensorMemoryKernelEmulated, RowsAreCombined) {
-  expect_right_in_tensor_memory(problem_of(NormedMatmul{"", {1, 200, 64, 192}, f16}), 64, 64, 1);
-  expect_right_in_tensor_memory(problem_of(NormedMatmul{"", {1, 300, 256, 192}, bf16, "softmax", bf16}), 128, 64, 1);
-  expect_right_in_tensor_memory(problem_of(NormedMatmul{"", {2, 130, 200, 128}, f16, "rms", f32, true, true}), 64, 64,
-                                1);
-  expect_right_in_tensor_memory(problem_of(NormedMatmul{"", {1, 200, 128, 192}, f16, "statistics"}), 64, 64, 1);
+  const auto expect = [](const NormedMatmul& of, int columns) {
+    expect_right(problem_of(of), {"", {}, 128, columns, 64, 64, 3, 1, 4});
+  };
+  expect({"", {1, 200, 64, 192}, f16}, 64);
+  expect({"", {1, 300, 256, 192}, bf16, "softmax", bf16}, 128);
+  expect({"", {2, 130, 200, 128}, f16, "rms", f32, true, true}, 64);
+  expect({"", {1, 200, 128, 192}, f16, "statistics"}, 64);
 }
 
 TEST(TensorMemoryKernelEmulated, SeveralProductsAndSumsOfThemAreRight) {
-  expect_right_in_tensor_memory(
-      problem_of(MergedMatmuls{
-          "", 1, 300, 192, f16, plain, {{128, turned}, {72, turned, bf16, "bias"}, {64, turned, f32, "turned"}}}),
-      64, 64, 2);
-  expect_right_in_tensor_memory(
-      problem_of(SummedMatmuls{"", 2, 200, 128, bf16, plain, turned, {{128}, {72}, {200}}, bf16}), 64, 64, 2);
+  expect_several_are_right({"", {}, 128, 64, 64, 64, 3, 2, 4});
 }
 
-TEST(TensorMemoryKernelEmulated, RandomProblemsAreRight) {
-  const char* const more = std::getenv("STITCH_TENSOR_MEMORY");
-  const int count = more == nullptr ? 8 : std::stoi(more);
-  Random random(12);
+InTensorMemory draw(Random& random) {
   const auto among = [&](auto&& choices) { return choices[random.below(std::size(choices))]; };
   constexpr int rows[] = {128, 128, 256}, columns[] = {48, 64, 128, 192}, depths[] = {32, 64}, stages[] = {2, 3, 4},
                 halves[] = {1, 2};
   constexpr Layout layouts[] = {plain, turned};
-  int legal = 0;
-  for (int i = 0; i < count; ++i) {
-    const auto extent = [&](int most) { return 8 * static_cast<std::int64_t>(1 + random.below(most)); };
-    InTensorMemory each;
-    each.matmul = {"",
-                   {1 + static_cast<std::int64_t>(random.below(3)), extent(60), extent(30), extent(40)},
-                   among(std::array{f16, bf16}),
-                   among(layouts),
-                   among(layouts),
-                   f32,
-                   among(std::array<std::string, 4>{"", "bias", "gelu", "turned"})};
-    each.block_rows = among(rows);
-    each.block_columns = among(columns);
-    each.block_depth = among(depths);
-    each.warp_columns = each.block_columns > 64 ? each.block_columns / 2 : each.block_columns;
-    each.stages = among(stages);
-    each.cluster = among(halves);
-    each.resident = 2 * (1 + static_cast<int>(random.below(3)));
-    const ContractionProblem problem = problem_of(each.matmul);
-    const ContractionSchedule schedule = schedule_of(problem, each);
-    SCOPED_TRACE(fmt::format("number {}: {}\n{}", i, to_string(problem), to_string(schedule)));
-    if (!kernel::check_legality(problem, schedule, b200())) continue;
-    ++legal;
-    const KernelCase made = case_of(each);
-    expect_right(made, inputs_of(*made.graph));
-    if (testing::Test::HasFailure()) return;
-  }
-  EXPECT_GE(3 * legal, count);
+  const auto extent = [&](int most) { return 8 * static_cast<std::int64_t>(1 + random.below(most)); };
+  InTensorMemory each;
+  each.matmul = {"",
+                 {1 + static_cast<std::int64_t>(random.below(3)), extent(60), extent(30), extent(40)},
+                 among(std::array{f16, bf16}),
+                 among(layouts),
+                 among(layouts),
+                 f32,
+                 among(std::array<std::string, 4>{"", "bias", "gelu", "turned"})};
+  each.block_rows = among(rows);
+  each.block_columns = among(columns);
+  each.block_depth = among(depths);
+  each.warp_columns = each.block_columns > 64 ? each.block_columns / 2 : each.block_columns;
+  each.stages = among(stages);
+  each.cluster = among(halves);
+  each.resident = 2 * (1 + static_cast<int>(random.below(3)));
+  return each;
 }
+
+TEST(TensorMemoryKernelEmulated, RandomProblemsAreRight) { expect_drawn_are_right(8, 12, draw); }
 
 const InTensorMemory large = {"", {"", {1, 4096, 4096, 4096}, bf16, plain, turned, bf16}, 128, 256, 64, 128, 4, 2, 148};
 
 /// Sums of 128 columns are in registers while they leave, without spills.
-TEST(TensorMemoryKernel, DoesNotSpill) {
-  for (const Layout right : {plain, turned}) {
-    InTensorMemory each = large;
-    each.matmul.right = right;
-    const ContractionProblem problem = problem_of(each.matmul);
-    const auto compiled = compiled_for("sm_100a", problem, schedule_of(problem, each));
-    EXPECT_FALSE(compiled.resources.spills()) << compiled.resources.describe();
-  }
-}
+TEST(TensorMemoryKernel, DoesNotSpill) { expect_no_spills(large); }
 
 /// Strips of 32 columns are stored and read 16 bytes at a time without conflict. Of more than four warps they have 16,
 /// two rows of which meet when they are read; the loop has no conflicts.

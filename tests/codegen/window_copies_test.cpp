@@ -306,7 +306,7 @@ INSTANTIATE_TEST_SUITE_P(
                            {.cluster = 2, .resident = 2}}),
     [](const auto& each) { return each.param.convolution.name; });
 
-/// Without one of its waits a pair of blocks multiplies what is not there yet, or overwrites what is still read.
+/// Of a pair of blocks.
 TEST(WindowCopyKernelEmulated, EveryWaitIsNeeded) {
   const ContractionProblem problem = problem_of(Convolution{.name = "",
                                                             .images = 4,
@@ -315,16 +315,7 @@ TEST(WindowCopyKernelEmulated, EveryWaitIsNeeded) {
                                                             .extents = {8, 8},
                                                             .padding = {1, 1},
                                                             .filters_first = true});
-  const KernelCase each = case_of(problem, schedule_of(problem, Tile{.cluster = 2, .resident = 2}));
-  EXPECT_THAT(launch(each, inputs_of(*each.graph)).findings, testing::IsEmpty());
-  for (const char* wait : {"stages.wait_for(at);", "wait_for_products<1>();", "wait_for_products<0>();",
-                           "stages.begin();", "stages.end();"}) {
-    KernelCase broken = each;
-    const std::size_t at = broken.kernel.source.find(wait);
-    ASSERT_NE(at, std::string::npos) << wait;
-    broken.kernel.source.replace(at, std::string_view(wait).size(), "");
-    EXPECT_THAT(launch(broken, inputs_of(*each.graph)).findings, testing::Not(testing::IsEmpty())) << wait;
-  }
+  expect_every_wait_is_needed(case_of(problem, schedule_of(problem, Tile{.cluster = 2, .resident = 2})));
 }
 
 /// A box that begins one place further, a window that is walked the other way, a step that is left out, a row of

@@ -116,6 +116,30 @@ TEST(Pipeline, OfRegistersAloneStaysWithinItsTile) {
 )");
 }
 
+/// What the guards of copies into a buffer count for each turn, in the order of the statements.
+void collect_guards(const std::vector<TileStatement>& body, int buffer, std::vector<std::int64_t>& per_turn) {
+  for (const TileStatement& each : body) {
+    if (each.kind == Kind::copy && each.to.buffer == buffer) {
+      for (const TileGuard& guard : each.guards) per_turn.push_back(guard.per_turn);
+    }
+    collect_guards(each.body, buffer, per_turn);
+  }
+}
+
+// Who knows its turns only when a kernel runs reads it there: bounds may be equal and count another thing.
+TEST(Pipeline, GuardsSayWhatTheyCountOfATurn) {
+  const auto counted = [](const TileNest& nest, int buffer) {
+    std::vector<std::int64_t> per_turn;
+    collect_guards(nest.body, buffer, per_turn);
+    return per_turn;
+  };
+  const TileNest carried = matmul_pipelined(4, 4, 3, 2);
+  EXPECT_EQ(counted(carried, left_tile), (std::vector<std::int64_t>{1}));
+  EXPECT_EQ(counted(carried, left_part), (std::vector<std::int64_t>{4}));
+  EXPECT_EQ(counted(matmul_pipelined(1, 4, 1, 2), left_part), (std::vector<std::int64_t>{0}));
+  EXPECT_EQ(counted(matmul_pipelined(4, 4, 1, 2), left_part), (std::vector<std::int64_t>{0}));
+}
+
 TEST(Pipeline, OfAnyShapeComputesEveryTileOnce) {
   for (std::int64_t turns = 1; turns <= 9; ++turns) {
     for (const std::int64_t steps : {1, 2, 3, 4, 8}) {

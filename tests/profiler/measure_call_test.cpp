@@ -151,7 +151,7 @@ TEST_F(MeasuredCallsGpu, OnBuffersThatDoNotFitAreRefused) {
   ASSERT_TRUE(prepared) << error_of(prepared);
   const auto refused = [&](PlannedCall call) { return error_of(session->measure(task_of(call))); };
   EXPECT_THAT(refused(on_ones(*session, prepared->call, 256)),
-              HasSubstr("invalid_argument: a call works on 512 bytes where a buffer has 256"));
+              HasSubstr("invalid_argument: parameter 0 of call 0: 512 bytes of a buffer that has 256"));
   PlannedCall call = on_ones(*session, prepared->call);
   call.parameters.pop_back();
   EXPECT_THAT(refused(call), HasSubstr("a call of 2 parameters was given 1"));
@@ -161,7 +161,11 @@ TEST_F(MeasuredCallsGpu, OnBuffersThatDoNotFitAreRefused) {
   call = on_ones(*session, prepared->call);
   call.parameters[0].id = 99;
   call.parameters[0].bytes = 1 << 20;  // what the handle claims is not asked
-  EXPECT_THAT(refused(call), HasSubstr("where a buffer has -1"));
+  EXPECT_THAT(refused(call), HasSubstr("parameter 0 of call 0: buffer handle 99 is not allocated"));
+  call = on_ones(*session, prepared->call);
+  call.result = *session->allocate("small", 64, Poison{}, Access::read_write);
+  call.result.bytes = 1 << 20;
+  EXPECT_THAT(refused(call), HasSubstr("result of call 0: 256 bytes of a buffer that has 64"));
   EXPECT_THAT(error_of(session->prepare(product_of(DType::s32))), HasSubstr("unsupported: a product of s32"));
   EXPECT_EQ(running_->device->generation(), 1) << "nothing of that ended the runner";
 }

@@ -65,6 +65,37 @@ TEST_F(CallRecord, AFailureIsTheDevicesOwn) {
   EXPECT_FALSE(stored(gpu_)->failure);
 }
 
+/// Details are texts that may come from another machine's file.
+TEST_F(CallRecord, OfAnUnknownLibraryHasItsTimeAllTheSame) {
+  for (const char* const detail : {R"({"library":5})", R"(["cuBLASLt"])", "not JSON", ""}) {
+    TrialRecords records = call_records(key_, took(8), gpu_, db::samples::provenance());
+    records.candidates.at(0).detail = detail;
+    ASSERT_TRUE(store_->record_candidates(records.candidates).ok());
+    for (const db::MeasurementRecord& one : records.measurements) ASSERT_TRUE(store_->record_measurement(one).ok());
+    ASSERT_TRUE(stored(gpu_)) << detail;
+    EXPECT_EQ(stored(gpu_)->library, "") << detail;
+    EXPECT_NEAR(stored(gpu_)->us, 8, 0.1);
+  }
+}
+
+/// Its own kernels are candidates of the same fragment, and there may be thousands of them.
+TEST_F(CallRecord, IsFoundAmongAnyNumberOfCandidates) {
+  keep(took(8), gpu_);
+  std::vector<db::Candidate> kernels;
+  for (int i = 0; i < 1100; ++i) {
+    db::Candidate& kernel = kernels.emplace_back();
+    kernel.key = key_;
+    kernel.scope = db::Candidate::Scope::plan;
+    kernel.schedule = fmt::format(R"({{"number":{}}})", i);
+    kernel.schedule_hash = hash_bytes(kernel.schedule);
+    kernel.outcome = db::Outcome::correct;
+    kernel.provenance = db::samples::provenance();
+  }
+  ASSERT_TRUE(store_->record_candidates(kernels).ok());
+  ASSERT_TRUE(stored(gpu_));
+  EXPECT_NEAR(stored(gpu_)->us, 8, 0.1);
+}
+
 /// A fragment's history is of its kernels: a call among its candidates is none of them.
 TEST_F(CallRecord, IsNoKernelOfTheFragment) {
   keep(took(8), gpu_);

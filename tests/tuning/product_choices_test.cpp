@@ -20,13 +20,13 @@ using graph::Value;
 using testing::ElementsAre;
 
 /// x · w of f16.
-import::Imported one_product(std::int64_t rows = 128, std::int64_t depth = 128,
-                             std::int64_t columns = 128){graph::Builder b;
-const Value x = b.parameter(DType::f16, {rows, depth}), w = b.parameter(DType::f16, {depth, columns});
-import::Imported model;
-model.graph = *b.finish({b.dot(x, w, {{}, {}, {1}, {0}, DType::f16})});
-return model;
-}  // namespace
+stitch::import::Imported one_product(std::int64_t rows = 128, std::int64_t depth = 128, std::int64_t columns = 128) {
+  graph::Builder b;
+  const Value x = b.parameter(DType::f16, {rows, depth}), w = b.parameter(DType::f16, {depth, columns});
+  import::Imported model;
+  model.graph = *b.finish({b.dot(x, w, {{}, {}, {1}, {0}, DType::f16})});
+  return model;
+}
 
 class ProductChoicesEmulated : public testing::Test {
  protected:
@@ -158,5 +158,5 @@ TEST_F(ProductChoicesEmulated, OursWhereverThereIsOneAsksForNoTimes) {
   EXPECT_EQ(timer_.calls_measured, 0);
 }
 
-}  // namespace stitch::tuning
+}  // namespace
 }  // namespace stitch::tuning

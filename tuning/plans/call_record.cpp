@@ -10,6 +10,13 @@ namespace {
 /// Names the candidate: the same for all versions of a library, of which the newest is asked.
 std::string call_document(const Hash128& call) { return fmt::format(R"({{"call":"{}"}})", call.hex()); }
 
+/// What `detail` of a candidate says; empty: another one wrote it.
+std::string library_in(const std::string& detail) {
+  const auto document = nlohmann::json::parse(detail, nullptr, false);
+  const auto library = document.is_object() ? document.find("library") : document.end();
+  return library != document.end() && library->is_string() ? library->get<std::string>() : std::string();
+}
+
 std::optional<ErrorKind> failure_of_call(db::Outcome outcome) {
   if (outcome == db::Outcome::timeout) return ErrorKind::timeout;
   if (outcome == db::Outcome::runtime) return ErrorKind::runtime;
@@ -49,9 +56,9 @@ Result<std::optional<CallTime>> stored_call(const db::Store& store, const db::Pl
   db::CandidateFilter filter;
   filter.fragment = key.fragment;
   filter.target = key.target;
-  STITCH_ASSIGN(const auto listing, store.list_candidates(filter, {.limit = 1000, .newest_first = true}));
+  filter.schedule = schedule;
+  STITCH_ASSIGN(const auto listing, store.list_candidates(filter, {.limit = 1}));
   for (const db::Candidate& candidate : listing.items) {
-    if (candidate.schedule_hash != schedule) continue;
     if (const auto failure = failure_of_call(candidate.outcome)) {
       if (!device.empty() && candidate.provenance.device != device) return std::optional<CallTime>();
       return std::optional(CallTime{.library = {}, .us = 0, .noise = 0, .failure = Error{*failure, candidate.detail}});
@@ -61,9 +68,7 @@ Result<std::optional<CallTime>> stored_call(const db::Store& store, const db::Pl
       const bool is_time = one->kind == db::MeasurementRecord::Kind::device_time && one->summary.median > 0;
       const bool is_asked_for = device.empty() || one->device == device;
       if (!is_asked_for || !is_time || !one->cold_l2) continue;
-      const auto detail = nlohmann::json::parse(candidate.detail, nullptr, false);
-      const std::string library = detail.is_object() ? detail.value("library", std::string()) : std::string();
-      return std::optional(CallTime{library, one->summary.median, one->summary.rsd});
+      return std::optional(CallTime{library_in(candidate.detail), one->summary.median, one->summary.rsd});
     }
   }
   return std::optional<CallTime>();

@@ -224,12 +224,8 @@ Result<api::Program> make_program(const import::Imported& model, const Tuner& tu
       direct.graph.constraints.winograd = false;
       return make_program(direct, tuner, request);
     }
-    const std::size_t before = choices.left();
-    for (const api::ProgramFragment& fragment : program.fragments) {
-      if (!fragment.plan && multiplies(fragment.graph)) choices.leave(fragment.key);
-    }
-    STITCH_TRY(choices.settle(program, request.progress));
-    if (choices.left() == before) return program;
+    STITCH_ASSIGN(const bool again, choices.settle(program, request.progress));
+    if (!again) return program;
     STITCH_ASSIGN(api::Program next, outline_program(model, tuner, request, choices));
     take_plans(program, next);
     program = std::move(next);

@@ -57,16 +57,17 @@ bool ProductChoices::is_ours(const graph::Graph& call, bool rest_apart) {
 }
 
 Result<bool> ProductChoices::settle(const api::Program& program, const ProgressSink& progress) {
-  if (!measures_) return false;
   const std::size_t before = left_.size();
   for (std::size_t f = 0; f < program.fragments.size(); ++f) {
     const api::ProgramFragment& fragment = program.fragments[f];
+    if (!has_product(fragment.graph)) continue;
+    if (!fragment.plan) leave(fragment.key);
+    if (!fragment.plan || !measures_ || !is_decided_by_times(fragment.graph)) continue;
     if (stop_.stop_requested()) return make_error(ErrorKind::cancelled, "stopped while library calls were measured");
-    if (!has_product(fragment.graph) || !is_decided_by_times(fragment.graph)) continue;
     const auto found = asked_.find(fragment.key);
     const Asked asked = found == asked_.end() ? Asked() : found->second;
     std::optional<bool> faster;
-    if (const auto ours_us = fragment.plan ? measured_us(*fragment.plan) : std::nullopt) {
+    if (const auto ours_us = measured_us(*fragment.plan)) {
       if (progress) progress({"measure", 1.0 * f / program.fragments.size(), "the library's calls"});
       STITCH_ASSIGN(faster, ours_is_measured_faster(fragment.graph, *ours_us, asked.rest_apart, true));
     }

@@ -41,10 +41,10 @@ class ProductChoices {
   [[nodiscard]] bool is_left(const Hash128& product) const { return left_.contains(product); }
   [[nodiscard]] std::size_t left() const { return left_.size(); }
 
-  /// Measures what the library takes in the place of each product with a measured plan, unless that is known, and
-  /// leaves to it those that it is not measured slower for; likewise those that are no faster by prediction and could
-  /// not be measured. Whether there were any: the program must be outlined again. Errors: cancelled, those of the
-  /// memory's store.
+  /// Leaves to the library the products for which no plan could be made. Where it measures, measures what the library
+  /// takes in the place of each product with a measured plan, unless that is known, and leaves to it those that it is
+  /// not measured slower for; likewise those that are no faster by prediction and could not be measured. Whether there
+  /// were any: the program must be outlined again. Errors: cancelled, those of the memory's store.
   Result<bool> settle(const api::Program& program, const ProgressSink& progress = {});
 
  private:

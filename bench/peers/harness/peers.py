@@ -1,11 +1,10 @@
 """The peers of a measurement, each behind the same two questions: `prepare` (build it, say whether it is correct) and
 `measure` (some iterations). Answers are dictionaries; one with "error" says why there is nothing."""
-import json
 import pathlib
-import subprocess
 import time
 
 from . import worker
+from .printed import printed
 
 TORCH = ("eager", "eager+graph", "compile", "compile+graph", "autotune", "autotune+graph")
 XLA = ("xla",)
@@ -76,19 +75,12 @@ class Ours:
     def prepare(self, peer, seconds):
         start = time.monotonic()
         command = [self.program, "bench", str(self.path), "--device", "gpu:0", "--json", "--" + peer.split("-")[1]]
-        try:
-            with open(self.log, "a") as log:
-                done = subprocess.run(command, stdout=subprocess.PIPE, stderr=log, text=True, timeout=seconds,
-                                      check=False)
-        except subprocess.TimeoutExpired:
-            return {"error": f"no answer in {seconds:.0f} s"}
-        except OSError as error:
-            return {"error": f"{self.program}: {error.strerror}"}
-        try:
-            result = json.loads(done.stdout)
-            samples = result["samples_us"] or [result["time_us"]]
-        except (ValueError, KeyError, TypeError):
-            return {"error": f"exit status {done.returncode}, no result: {done.stdout[-200:]!r}"}
+        status, result = printed(command, self.log, seconds)
+        if status is None:
+            return result
+        if not {"samples_us", "time_us"} <= result.keys():
+            return {"error": f"exit status {status}, no result: {str(result)[:200]}"}
+        samples = result["samples_us"] or [result["time_us"]]
         spent = time.monotonic() - start
         # A plan is timed as one CUDA graph, from its first kernel's start to its last one's end: the gaps are in both.
         self.answers[peer] = {"busy_us": samples, "span_us": samples, "kernels": result["kernels"],
