@@ -7,7 +7,7 @@ option(STITCH_WERROR "Treat warnings as errors" ON)
 option(STITCH_UNITY "Compile the sources of a layer in batches" OFF)
 set(STITCH_UNITY_BATCH 8)
 # Their sources include little, and name the same things for themselves.
-set(STITCH_SINGLE_SOURCES stitch_base stitch_driver search_test codegen_test emulator_test profiler_test daemon_test)
+set(STITCH_SINGLE_SOURCES stitch_base stitch_driver emulator_test profiler_test daemon_test)
 option(STITCH_COVERAGE "Count executed lines (scripts/coverage)" OFF)
 set(STITCH_SANITIZE "" CACHE STRING "Sanitizers, as -fsanitize= takes them (address,undefined or thread)")
 
