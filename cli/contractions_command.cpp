@@ -28,6 +28,7 @@ struct ContractionsOptions {
   bool json = false, source = false, joined = false, warpgroups = true;
   int registers = 0;                 ///< schedules of each that are compiled, spread over the ranking
   int compiled = 0;                  ///< the same of the best
+  double least_bound = 0;            ///< search::ContractionSpaceOptions
   MeasuredProductsOptions measured;  ///< with a device
 };
 
@@ -58,6 +59,7 @@ Result<search::ContractionSpaceOptions> space_of(const ContractionsOptions& opti
   search::ContractionSpaceOptions space;
   if (!ablations.empty()) space.ablation = ablations.front();
   space.warpgroups = options.warpgroups;
+  space.least_bound = options.least_bound;
   return space;
 }
 
@@ -246,6 +248,11 @@ void add_contractions_command(CLI::App& app, ExitCode& code) {
                           "several) --best schedules without it are tried beside those with it");
   CLI::Option* warps =
       command->add_flag("!--single-warps", options->warpgroups, "schedules without wgmma and tcgen05 alone");
+  CLI::Option* pruned =
+      command
+          ->add_option("--least-bound", options->least_bound,
+                       "price products only whose bound, as DeepCuts prunes by, is this share of the greatest")
+          ->check(CLI::Range(0.0, 1.0));
   CLI::Option* source = command->add_flag("--source", options->source, "print the kernels");
   CLI::Option* json = command->add_flag("--json", options->json, "a line of JSON for each");
   CLI::Option* registers =
@@ -272,7 +279,7 @@ void add_contractions_command(CLI::App& app, ExitCode& code) {
   tiles->needs(problems)->excludes(device)->excludes(priced);
   registers->excludes(source)->excludes(json);
   compiled->excludes(source)->excludes(json)->excludes(registers);
-  for (CLI::Option* other : {without, warps, source, json, registers, compiled}) {
+  for (CLI::Option* other : {without, warps, pruned, source, json, registers, compiled}) {
     if (other != without) device->excludes(other);  // a line of JSON each in any case
     priced->excludes(other);
     tiles->excludes(other);

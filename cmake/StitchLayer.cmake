@@ -7,8 +7,7 @@ option(STITCH_WERROR "Treat warnings as errors" ON)
 option(STITCH_UNITY "Compile the sources of a layer in batches" OFF)
 set(STITCH_UNITY_BATCH 8)
 # Their sources include little, and name the same things for themselves.
-set(STITCH_SINGLE_SOURCES stitch_base stitch_driver graph_test
-  import_test kernel_test search_test costmodel_test codegen_test emulator_test profiler_test daemon_test)
+set(STITCH_SINGLE_SOURCES stitch_base stitch_driver search_test codegen_test emulator_test profiler_test daemon_test)
 option(STITCH_COVERAGE "Count executed lines (scripts/coverage)" OFF)
 set(STITCH_SANITIZE "" CACHE STRING "Sanitizers, as -fsanitize= takes them (address,undefined or thread)")
 
@@ -62,6 +61,36 @@ function(stitch_batches target)
   if(STITCH_UNITY AND NOT target IN_LIST STITCH_SINGLE_SOURCES)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${STITCH_UNITY_BATCH})
   endif()
+endfunction()
+
+# The batches of tests: stitch_test_batches(RESULT NAME sources...) puts their paths, or the sources where the build has
+# none, into RESULT. A batch is a file made anew when one of its sources changes.
+function(stitch_test_batches result name)
+  if(NOT STITCH_UNITY)
+    set(${result} ${ARGN} PARENT_SCOPE)
+    return()
+  endif()
+  set(sources ${ARGN})
+  list(SORT sources)
+  set(prefix "")  # as ccache wants it: the same in every clone
+  if(STITCH_COVERAGE)
+    set(prefix ${CMAKE_SOURCE_DIR}/)
+  endif()
+  set(script ${CMAKE_SOURCE_DIR}/cmake/BatchTests.cmake)
+  set(batches "")
+  set(number 0)
+  list(LENGTH sources count)
+  while(number LESS count)
+    list(SUBLIST sources ${number} ${STITCH_UNITY_BATCH} members)
+    set(batch ${CMAKE_CURRENT_BINARY_DIR}/batches/${name}_${number}.cpp)
+    add_custom_command(OUTPUT ${batch}
+      COMMAND ${CMAKE_COMMAND} -DOUTPUT=${batch} "-DSOURCES=${members}" -DROOT=${CMAKE_SOURCE_DIR} -DPREFIX=${prefix}
+        -P ${script}
+      DEPENDS ${members} ${script} COMMENT "Batching tests of ${name}" VERBATIM)
+    list(APPEND batches ${batch})
+    math(EXPR number "${number} + ${STITCH_UNITY_BATCH}")
+  endwhile()
+  set(${result} ${batches} PARENT_SCOPE)
 endfunction()
 
 function(stitch_layer name)

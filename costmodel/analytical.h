@@ -22,7 +22,7 @@ namespace stitch::costmodel {
 /// Sources and derivation: docs/cost-model.md.
 class AnalyticalScorer final : public search::Scorer {
  public:
-  static constexpr std::string_view version = "analytical v11";  ///< names it in records; rises with its predictions
+  static constexpr std::string_view version = "analytical v12";  ///< names it in records; rises with its predictions
 
   explicit AnalyticalScorer(DeviceSpec device, AnalyticalConstants constants = {})
       : device_(std::move(device)), constants_(constants) {}

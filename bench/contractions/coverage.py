@@ -35,7 +35,7 @@ MODELS = ["hlo/unet_block.hlo.txt.gz", "hlo/llama_prefill.hlo.txt.gz", "hlo/llam
           "onnx/convnext_tiny.onnx", "onnx/mobilenet_v3.onnx", "hlo/resnet50_train.hlo.txt.gz"]
 # Of case numbers of SEED that logs have as wrong: why, found by running each by itself, and what became of it.
 WRONG_BECAUSE = {194: "a guard of steps was printed as one of turns, of which a block has as many at the most; right since 1e7a3bf6"}
-KINDS = ["product", "normed product", "gates", "merged products", "computing product", "scaled product", "summed products",
+KINDS = ["product", "sums of columns", "normed product", "gates", "merged products", "computing product", "scaled product", "summed products",
          "grouped product", "convolution", "depthwise convolution", "attention", "attention's gradients", "chain of products"]
 
 

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """How many schedules there are of each shape of ALCOP and DeepCuts and of the attentions of bench/products, what it takes to
-enumerate and rank them, to compile the best 32, and what pipelining is predicted to gain (ALCOP's ablations). Writes
-bench/results/contractions_search.md.
+enumerate and rank them, to compile the best 32, what pruning by DeepCuts' bound would leave out, and what pipelining is
+predicted to gain (ALCOP's ablations). Writes bench/results/contractions_search.md.
 
     bench/contractions/space.py [--stitch build/release/bin/stitch] [--repeats 3]     prints the page
     bench/contractions/space.py --write                                               and writes it
     bench/contractions/space.py --compile-on a100 …                                   GPUs that kernels are compiled for
 
-`stitch contractions --problems … --target GPU --json [--without …]`, one GPU after the other. Times: processor time of the
+`stitch contractions --problems … --target GPU --json [--without …] [--least-bound …]`, one GPU after the other. Times: processor time of the
 whole command, which other work on the machine hardly changes, less what it takes for no problem at all; of each shape the
 least time by the clock of the repeats, which other work does change. `stitch contractions --compile 32` compiles the best of
 a shape side by side with NVRTC, as tuning does: of each family the shape whose number of schedules is the median. Needs no GPU
@@ -33,6 +33,7 @@ from coverage import alcop, attentions, deepcuts  # noqa: E402
 PAGE = ROOT / "bench/results/contractions_search.md"
 GPUS = ("a100", "l4", "h100", "b200")
 ABLATIONS = ("two-stages", "one-level", "no-pipelining")
+SHARES = (0.3, 0.5, 0.7, 0.9)  # of the greatest bound by which DeepCuts prunes
 ABLATED = ("a100", "h100")  # ALCOP's own GPU, and one whose copies come by the engine
 COMPILED = 32  # of the ranking: what the search keeps
 #                of the pipelined kernels' speed-up over TVM's, arXiv 2210.16691, section 5.2, in the mean
@@ -63,13 +64,14 @@ def run(command):
     return [json.loads(line) for line in done.stdout.splitlines()], seconds
 
 
-def ranked(options, problems, gpu, ablation="none", repeats=1):
+def ranked(options, problems, gpu, ablation="none", repeats=1, least_bound=0):
     """Of each shape its line, `ranking_seconds` the least of the repeats; and processor seconds of a run, the median."""
     with tempfile.TemporaryDirectory() as folder:
         listed, none = pathlib.Path(folder) / "problems.json", pathlib.Path(folder) / "none.json"
         listed.write_text(json.dumps(problems))
         none.write_text("[]")
-        command = [options.stitch, "contractions", "--target", gpu, "--json", "--without", ablation, "--problems"]
+        command = [options.stitch, "contractions", "--target", gpu, "--json", "--without", ablation, "--least-bound",
+                   least_bound, "--problems"]
         runs = [run([*command, listed]) for _ in range(repeats)]
         idle = min(run([*command, none])[1] for _ in range(repeats))
     lines = runs[0][0]
@@ -183,6 +185,20 @@ def ablation_rows(problems, whole, parts):
     return rows
 
 
+def pruned_rows(lines_of, seconds_of, pruned_of):
+    """By GPU and share: what is left, and what the best of that is predicted to take beside the best of all."""
+    rows = ["| GPU | share of the greatest bound | schedules left | processor time ÷ without | best left ÷ best: geometric mean | most "
+            "| the best is left |", "|---|---|---|---|---|---|---|"]
+    for (gpu, share), (lines, seconds) in pruned_of.items():
+        pairs = [(a, b) for a, b in zip(lines_of[gpu], lines) if "why_none" not in a and "predicted_us" in b]
+        left = statistics.mean(1 - b.get("pruned", 0) / b["enumerated"] for _, b in pairs)
+        times = [b["predicted_us"] / a["predicted_us"] for a, b in pairs]
+        kept = sum(time <= 1.0001 for time in times)
+        rows.append(f"| {gpu} | {share} | {100 * left:.0f} % | {seconds / seconds_of[gpu]:.2f} | {geometric_mean(times):.3f} | "
+                    f"{max(times):.2f} | {kept} of {len(times)} |")
+    return rows
+
+
 def shapes_table(problems, lines_of):
     rows = ["| shape | " + " | ".join(f"{gpu}: schedules, best" for gpu in lines_of) + " |", "|---|" + "---|" * len(lines_of)]
     for at, problem in enumerate(problems):
@@ -194,7 +210,7 @@ def shapes_table(problems, lines_of):
     return rows
 
 
-def page(about, options, problems, lines_of, seconds_of, compiled_of, ablated):
+def page(about, options, problems, lines_of, seconds_of, compiled_of, pruning, ablated):
     pipelined = [problem for problem in problems if problem["name"].startswith("alcop/")]
     text = ["# How many schedules products, convolutions and attentions have", "",
             "Written by `bench/contractions/space.py` ([bench/contractions](../contractions/README.md)). All times of kernels "
@@ -210,6 +226,12 @@ def page(about, options, problems, lines_of, seconds_of, compiled_of, ablated):
                  "With NVRTC, to machine code, as many side by side as there are processors; of each family the shape whose number "
                  "of schedules is the median. Processor time is the whole command's, its start and ranking in it; by the clock the "
                  "machine's other work is in it. " + compile_summary(compiled_of), "", *compile_rows(compiled_of)]
+    text += ["", "## What DeepCuts' bound would leave out", "",
+             "DeepCuts (PLDI 2021) compiles those alone whose bound is great: of the share of its peak that memory lets the device "
+             "reach, that which loads from shared memory do, and that of the last round of blocks (`costmodel/contraction/"
+             "pruning_bound`, `stitch contractions --least-bound`). Products and convolutions of ALCOP and DeepCuts; "
+             "predictions of the pipeline model. Since that takes no longer, nothing is pruned unless it is asked for.", "",
+             *pruned_rows(*pruning)]
     text += ["", "## What pipelining is predicted to gain", "",
             f"Predicted time of the best schedule without any pipelining ÷ of the best with what there is, over ALCOP's "
             f"{len(pipelined)} shapes in f16, geometric means. ALCOP's figures are of their measurements on an A100, over "
@@ -236,6 +258,12 @@ def main():
     for gpu in ABLATED:
         parts = {name: ranked(options, [problems[at] for at in pipelined], gpu, name)[0] for name in ABLATIONS}
         ablated[gpu] = ([lines_of[gpu][at] for at in pipelined], parts)
+    products = [problem for problem in problems if not kind_of(problem).startswith("attention")]
+    whole, pruned_of = {gpu: ranked(options, products, gpu, repeats=options.repeats) for gpu in GPUS}, {}
+    for gpu in GPUS:
+        for share in SHARES:
+            pruned_of[gpu, share] = ranked(options, products, gpu, repeats=options.repeats, least_bound=share)
+    pruning = ({gpu: each[0] for gpu, each in whole.items()}, {gpu: each[1] for gpu, each in whole.items()}, pruned_of)
     compiled_of = {}
     for gpu in options.compile_on:
         compiled_of[gpu] = []
@@ -244,7 +272,7 @@ def main():
             line = compiled_of[gpu][-1]
             print(f"{gpu}: {problem['name']}: {line['processor_seconds']:.1f} s, {line['spilling']} spill", file=sys.stderr, flush=True)
     text = page(provenance.about("bench/contractions/space.py --write", repeats=options.repeats), options, problems, lines_of,
-                seconds_of, compiled_of, ablated)
+                seconds_of, compiled_of, pruning, ablated)
     print(text)
     if options.write:
         PAGE.write_text(text)

@@ -84,14 +84,14 @@ std::optional<ordered_json> compare(const graph::Graph& fragment, const std::str
 
 /// Half of the graphs are so small that launches are all that counts, half large enough for bytes to count.
 graph::Graph random_fragment(std::uint64_t seed) {
-  graph::testing::RandomGraphOptions options;
+  graph::test::RandomGraphOptions options;
   options.seed = seed;
   options.parameters = 1 + static_cast<int>(seed % 4);
   options.operators = 3 + static_cast<int>(seed / 4 % 8);
   options.scan = static_cast<int>(seed % 3 == 0), options.arg_reduce = static_cast<int>(seed % 5 == 0);
   if (seed % 7 == 0) options.dtypes = {graph::DType::f32, graph::DType::bf16, graph::DType::s32};
   if (seed % 2 == 0) options.most_rank = 3, options.most_extent = 4096, options.most_elements = 1 << 24;
-  return graph::testing::random_graph(options);
+  return graph::test::random_graph(options);
 }
 
 ordered_json random_rows(const Options& options, const search::Scorer& scorer) {

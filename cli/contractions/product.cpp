@@ -320,6 +320,8 @@ nlohmann::ordered_json to_document(const Product& product, const DeviceSpec& dev
   json["threads"] = summary.threads;
   json["shared_bytes"] = summary.shared_bytes;
   json["enumerated"] = summary.enumerated;
+  if (const auto* each = std::get_if<ContractionCase>(&product.of); each != nullptr && each->choice.ranked.pruned > 0)
+    json["pruned"] = each->choice.ranked.pruned;
   json["ranking_seconds"] = product.seconds;
   json["predicted_us"] = summary.predicted_us;
   json["library_us"] = summary.rival_us;

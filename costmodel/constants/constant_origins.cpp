@@ -213,6 +213,8 @@ constexpr auto origin_rows() {
       Row{"contraction/contraction_time.cpp", "most_without_pairs", rule, "cuBLAS' largest tiles on an H100"},
       Row{"contraction/contraction_time.cpp", "unit_share", rule, "from here on a loop is said to be bound by a unit"},
 
+      Row{"contraction/power_clock.cpp", "secants", rule, "how near the solution of an equation is"},
+
       Row{"contraction/product_rates.cpp", "fma_share", guess, ""},
       Row{"contraction/product_rates.cpp", "ada_core_share", fitted,
           "published times of f32 on an L4, L40S and RTX 4090 (bench/contractions/measured.csv)"},

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "costmodel/bandwidth_share.h"
+#include "costmodel/contraction/power_clock.h"
 #include "costmodel/contraction/product_rates.h"
 #include "costmodel/contraction/realigned_cost.h"
 #include "costmodel/contraction/streamed_reads.h"
@@ -65,6 +66,7 @@ constexpr double unit_share = 0.75;
 /// What multiplies: an instruction of the schedule, or a library's asynchronous one.
 struct Engine {
   double per_clock = 0;                     ///< multiply-adds of an SM
+  double clock = 1;                         ///< share of it that power leaves who multiplies all of the time
   bool asynchronous = false;                ///< reads operands from shared memory by itself, while warps wait
   int sharing_left = 1, sharing_right = 1;  ///< blocks of a cluster that get what they share from L2 once
   bool copy_engine = false;  ///< tiles come without instructions of those that multiply; blocks stay for several tiles
@@ -76,7 +78,12 @@ struct Engine {
 
 Engine engine_of(const ContractionProblem& problem, const ContractionSchedule& s, const DeviceSpec& device) {
   const kernel::TensorShares shares = s.tensor_copies ? kernel::tensor_shares(problem, s) : kernel::TensorShares{};
-  Engine engine{multiply_rate(problem, s.instruction, device), reads_tiles(s.instruction), shares.left, shares.right,
+  const double clock = clock_share(problem, s.instruction, device);
+  Engine engine{full_clock_rate(problem, s.instruction, device),
+                clock,
+                reads_tiles(s.instruction),
+                shares.left,
+                shares.right,
                 s.tensor_copies};
   if (promotes(s.instruction))
     engine.promoting = static_cast<double>(kernel::shape_of(problem, s).warps) / kernel::warpgroup_warps;
@@ -98,8 +105,10 @@ double operand_reads(const ContractionProblem& problem, const ContractionSchedul
   const double rows = shape.row_tiles, columns = shape.column_tiles;
   const double group = std::min<double>(s.group, rows);
   const double across = std::clamp(together / s.split / group, 1.0, columns);  // columns of tiles that run together
-  const double bands = std::ceil(rows / group), turns = std::ceil(columns / across);
-  const double band_bytes = group * left_row, front_bytes = across * right_column;
+  // Where one band has fewer tiles than run together, so many run side by side.
+  const double side_by_side = std::max(1.0, together / s.split / (group * across));
+  const double bands = std::ceil(rows / (group * side_by_side)), turns = std::ceil(columns / across);
+  const double band_bytes = group * side_by_side * left_row, front_bytes = across * right_column;
   // Blocks of a front go through the depth side by side: of it L2 needs to hold little, of what is read again all.
   const double left_times = turns <= 1 || band_bytes + front_bytes <= kept ? 1 : turns;
   const double once = 1 / walked;  // a band reads a share of it, but all of them everything
@@ -126,7 +135,6 @@ class Pricing {
         d_(device),
         c_(constants),
         engine_(engine),
-        kept_clock_(s.instruction == ContractionInstruction::cuda_core ? core_clock_share(problem, device) : 1),
         walked_(kernel::walked_share(problem, s)),
         shape_(walked_shape(problem, s, walked_)),
         streamed_parts_(kernel::streamed_parts(shape_.streamed)),
@@ -158,12 +166,23 @@ class Pricing {
     for (double* part :
          {&time.multiply, &time.shared, &time.issue, &time.loop, &time.fill, &time.epilogue, &time.partial})
       *part *= us_per_cycle();
+    slow_down(time);
     // Multiplying, shared memory and issue are within the loop.
     time.total += norm_of({time.loop, time.l2, time.dram}) + time.fill + time.epilogue + time.partial;
     return time;
   }
 
  private:
+  /// To the clock that power leaves.
+  void slow_down(ContractionTime& time) const {
+    const double behind = time.fill + time.epilogue + time.partial;
+    time.clock = clock_under_power({time.multiply, time.loop, time.l2, time.dram, behind}, engine_.clock);
+    for (double* part :
+         {&time.multiply, &time.shared, &time.issue, &time.loop, &time.l2, &time.fill, &time.epilogue, &time.partial,
+          &time.turn.load_us, &time.turn.use_us, &time.turn.busy_us, &time.turn.between_us})
+      *part /= time.clock;
+  }
+
   void price_rounds(double sms, double at_once, ContractionTime& time) {
     const double blocks = static_cast<double>(shape_.blocks);
     time.rounds = blocks / at_once;
@@ -212,7 +231,8 @@ class Pricing {
     const double tile = static_cast<double>(s_.block_rows) * s_.block_columns * graph::byte_size(p_.accumulator);
     const double written = std::ceil(static_cast<double>(all.parts) / sms);
     const double read = std::ceil(static_cast<double>(all.tiles) / sms) * static_cast<double>(all.most);
-    time.partial += left_by_block * 3 * d_.l2_latency + (written + read) * tile / c_.alone_bytes_per_clock;
+    time.partial += left_by_block * handing_over_cycles() + written * tile / l2_rate_of(busy_sms_) +
+                    read * tile / l2_rate_of(static_cast<double>(all.tiles));
   }
 
   /// SMs that have work where each has room for so many blocks: those of a cluster stand in one GPC, and what is left
@@ -228,9 +248,12 @@ class Pricing {
                  right = right_reads_ * static_cast<double>(shape_.right_bytes);
     return left / engine_.sharing_left + right / engine_.sharing_right;
   }
-  [[nodiscard]] double l2_rate_of_sm() const {
-    return std::min(c_.alone_bytes_per_clock, tile_bandwidth(d_) / d_.clock_hz / busy_sms_);
+  /// Bytes that each of so many SMs has from L2 in a cycle, or brings there, where all do so at once.
+  [[nodiscard]] double l2_rate_of(double sms) const {
+    const double asking = std::min(busy_sms_, sms);
+    return std::min(c_.alone_bytes_per_clock, tile_bandwidth(d_) / d_.clock_hz / asking);
   }
+  [[nodiscard]] double l2_rate_of_sm() const { return l2_rate_of(busy_sms_); }
 
   void count_traffic(double together, ContractionTime& time) {
     const double kept = c_.l2_kept * static_cast<double>(d_.l2_bytes);
@@ -270,7 +293,7 @@ class Pricing {
 
   /// Of one block and turn, cycles of an SM that it has to itself.
   [[nodiscard]] double multiply_cycles() const {
-    return static_cast<double>(s_.block_rows) * s_.block_columns * s_.block_depth / engine_.per_clock / kept_clock_;
+    return static_cast<double>(s_.block_rows) * s_.block_columns * s_.block_depth / engine_.per_clock;
   }
   [[nodiscard]] double shared_cycles() const {
     const double left = graph::byte_size(p_.left.dtype), right = graph::byte_size(p_.right.dtype);
@@ -291,7 +314,7 @@ class Pricing {
     if (engine_.asynchronous) return 2 * (engine_.pairs ? loaded_bytes() / d_.shared_bytes_per_clock : cycles);
     if (s_.instruction == ContractionInstruction::cuda_core) {
       const double loads = core_load_cycles(s_.thread_rows, left) + core_load_cycles(s_.thread_columns, right);
-      return (cycles + shape_.warps * loads * s_.block_depth) / kept_clock_;
+      return cycles + shape_.warps * loads * s_.block_depth;
     }
     const double read = shape_.warps * (s_.warp_rows * left + s_.warp_columns * right) * s_.block_depth;
     return cycles + read / d_.shared_bytes_per_clock;
@@ -303,7 +326,7 @@ class Pricing {
     }
     const double of_turn = (engine_.copy_engine ? 0 : copying_instructions()) + turn_instructions;
     const double of_warp = of_turn + scaling_instructions() + shape_.depth_steps * instructions_of_step();
-    return shape_.warps * of_warp / schedulers / kept_clock_;
+    return shape_.warps * of_warp / schedulers;
   }
   /// Of a warp and turn, its share of what a part of the depth ends with; of sums of few bits, what each tile ends
   /// with: an addition for each, or a multiplication and a multiply-add (SASS of CUDA 13.0).
@@ -345,7 +368,7 @@ class Pricing {
     const double use = multiply_cycles() / shape_.depth_steps * schedulers / shape_.warps;  // of a warp and step
     const double left = graph::byte_size(p_.left.dtype), right = graph::byte_size(p_.right.dtype);
     const double bytes = (s_.warp_rows * left + s_.warp_columns * right) * shape_.fragment_depth;
-    const double load = (d_.shared_latency + bytes / d_.shared_bytes_per_clock + splitting_of_step()) / kept_clock_;
+    const double load = d_.shared_latency + bytes / d_.shared_bytes_per_clock + splitting_of_step();
     const bool hidden = load <= (s_.fragment_stages * warps - 1) * use;
     const double step = hidden ? warps * use : (load + use) / s_.fragment_stages;
     return std::max(most, shape_.depth_steps * step);
@@ -362,7 +385,7 @@ class Pricing {
     const double busy = std::max({use, transfer, engine_.asynchronous ? blocking_cycles() : 0, promoting_cycles()});
     const bool meets_others = s_.tensor_copies && (s_.paired || engine_.sharing_left > 1 || engine_.sharing_right > 1);
     const double waits = meets_others ? cluster_turn_cycles : 0;
-    const double between = (engine_.copy_engine ? waits : d_.block_barrier_cycles + idle_cycles()) / kept_clock_;
+    const double between = engine_.copy_engine ? waits : d_.block_barrier_cycles + idle_cycles();
     return {use, load_latency(d_, found_in_l2_) + transfer, busy, between / x};
   }
   /// What a warpgroup takes for a tile whose sums it waits for and adds to others, one after the other: where others
@@ -501,7 +524,12 @@ class Pricing {
     const double tile = static_cast<double>(s_.block_rows) * s_.block_columns * graph::byte_size(p_.accumulator);
     const double tiles = std::ceil(static_cast<double>(shape_.tiles) / d_.sm_count);  // that an SM adds up
     const double parts = std::ceil(static_cast<double>(shape_.blocks) / d_.sm_count);
-    time.partial += 3 * d_.l2_latency + (tiles * s_.split + parts) * tile / c_.alone_bytes_per_clock;
+    time.partial += handing_over_cycles() + parts * tile / l2_rate_of(busy_sms_) +
+                    tiles * s_.split * tile / l2_rate_of(static_cast<double>(shape_.tiles));
+  }
+  /// From a block's last sum until another one may read all of them.
+  [[nodiscard]] double handing_over_cycles() const {
+    return 2 * d_.l2_latency + c_.last_block * d_.grid_barrier_us / us_per_cycle();
   }
 
   const ContractionProblem& p_;
@@ -509,8 +537,7 @@ class Pricing {
   const DeviceSpec& d_;
   const AnalyticalConstants& c_;
   const Engine engine_;
-  const double kept_clock_;  ///< share of it that power leaves
-  const double walked_;      ///< of the depth, by each block
+  const double walked_;  ///< of the depth, by each block
   const ContractionShape shape_;
   const kernel::StreamedParts streamed_parts_;
   const double left_reads_, right_reads_;  ///< bytes that one of an operand's tile takes: of a computed one others
@@ -566,7 +593,7 @@ double best_tile_us(const ContractionProblem& problem, const DeviceSpec& device,
   const double rate = whole ? 0 : tensor_rate(problem, device);
   const bool doubles = problem.accumulator == DType::f64;
   const bool asynchronous = device.tensor.synchronous_share < 1 && !doubles;
-  Engine engine{rate, asynchronous, 1, 1, asynchronous};
+  Engine engine{rate, 1, asynchronous, 1, 1, asynchronous};
   engine.pairs = asynchronous && kernel::tensor_memory_instruction_for(problem, device).has_value();
   // Their sums of f8 are added to f32 unless they are asked not to (CUBLASLT_MATMUL_DESC_FAST_ACCUM).
   const auto is_small = [](const ContractionOperand& operand) {
@@ -583,6 +610,8 @@ double best_tile_us(const ContractionProblem& problem, const DeviceSpec& device,
     engine.asynchronous = engine.copy_engine = false;
     s.instruction = ContractionInstruction::cuda_core;
   }
+  engine.clock = clock_share(problem, s.instruction, device);
+  if (rate > 0) engine.per_clock /= engine.clock;
   const int size = std::max(graph::byte_size(problem.left.dtype), graph::byte_size(problem.right.dtype));
   s.left_copy = s.right_copy = 16;
   s.group = 8;

@@ -34,6 +34,7 @@ struct ContractionTime {
   double launch = 0;    ///< gap before the kernel, ramp-up and drain
 
   double total = 0;   ///< µs
+  double clock = 1;   ///< share of it that power leaves: all but dram and launch take so much longer
   int resident = 0;   ///< blocks of an SM
   double rounds = 0;  ///< how often all SMs get that many; 2.5: the last one is half full
   double l2_bytes = 0, dram_bytes = 0;

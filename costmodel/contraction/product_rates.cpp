@@ -40,6 +40,8 @@ double single_rate(graph::F32Arithmetic arithmetic, const DeviceSpec& device) {
   return 0;
 }
 
+bool is_ada(const DeviceSpec& device) { return device.compute_major == 8 && device.compute_minor == 9; }
+
 double dense_rate(const ContractionProblem& problem, const DeviceSpec& device) {
   switch (problem.left.dtype) {
     case DType::f16:
@@ -91,9 +93,21 @@ double core_rate(const ContractionProblem& problem, const DeviceSpec& device) {
 }
 
 double core_clock_share(const ContractionProblem& problem, const DeviceSpec& device) {
-  const bool ada = device.compute_major == 8 && device.compute_minor == 9;
   const bool lanes = graph::is_floating(problem.accumulator) && problem.accumulator != DType::f64;
-  return ada && lanes ? ada_core_share * device.tensor.sustained_share : 1;
+  return is_ada(device) && lanes ? ada_core_share * device.tensor.sustained_share : 1;
+}
+
+double clock_share(const ContractionProblem& problem, kernel::ContractionInstruction instruction,
+                   const DeviceSpec& device) {
+  if (instruction == kernel::ContractionInstruction::cuda_core) return core_clock_share(problem, device);
+  return is_ada(device) ? device.tensor.sustained_share : 1;
+}
+
+double full_clock_rate(const ContractionProblem& problem, kernel::ContractionInstruction instruction,
+                       const DeviceSpec& device) {
+  const double rate = multiply_rate(problem, instruction, device);
+  return instruction == kernel::ContractionInstruction::cuda_core ? rate
+                                                                  : rate / clock_share(problem, instruction, device);
 }
 
 double multiply_rate(const ContractionProblem& problem, kernel::ContractionInstruction instruction,

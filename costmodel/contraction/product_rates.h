@@ -52,9 +52,15 @@ struct SplitWork {
 };
 SplitWork split_work(kernel::ContractionInstruction instruction);
 
-/// Share of the clock that power leaves an SM whose lanes multiply and add: what it executes, and its shared memory,
-/// are slower by it, L2 and device memory are not.
+/// Share of the clock that power leaves an SM whose lanes multiply and add all of the time.
 double core_clock_share(const kernel::ContractionProblem& problem, const DeviceSpec& device);
+/// And one that multiplies by this instruction: on Ada. Elsewhere what power leaves tensor cores is a share of their
+/// rate (TensorRates::sustained_share), as fitted; 1.
+double clock_share(const kernel::ContractionProblem& problem, kernel::ContractionInstruction instruction,
+                   const DeviceSpec& device);
+/// multiply_rate at the full clock, beside clock_share.
+double full_clock_rate(const kernel::ContractionProblem& problem, kernel::ContractionInstruction instruction,
+                       const DeviceSpec& device);
 
 /// Cycles of shared memory for a warp's loads of one element of depth, `size` bytes, for each of a lane's rows or
 /// columns: lanes that load the same share a wavefront, but 16 bytes a lane take two at least.

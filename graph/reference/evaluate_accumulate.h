@@ -24,6 +24,8 @@ struct Accumulation {
   bool may_be_one_sided = false;  ///< the result's bound: evaluate_functions.h
   bool rounds_each = false;  ///< kernels may round to a narrow dtype after every element (atomics), not only at the end
   bool in_parts = false;     ///< of products: each is three, of operands in two parts (F32Arithmetic)
+  /// Of products that may be added to others in one sum (added_products.h), the others' terms of an element.
+  std::int64_t other_terms = 0;
   /// Of products whose sums have few bits (narrow_sums.h): how many are added so, and the operands' normal numbers.
   std::int64_t narrow_part = 0;
   double smallest_left = 0, smallest_right = 0;

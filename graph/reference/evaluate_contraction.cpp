@@ -2,6 +2,7 @@
 
 #include "graph/dot_dimensions.h"
 #include "graph/f32_products.h"
+#include "graph/reference/added_products.h"
 #include "graph/reference/evaluate_accumulate.h"
 #include "graph/reference/evaluate_ops.h"
 #include "graph/reference/narrow_sums.h"
@@ -102,15 +103,17 @@ double lost_of(const double* a, const double* ea, const double* b, const double*
 
 /// c[m][n] = Σ a[m][k] b[n][k] with bounds. Error: operands' errors through G(|a| + ea, |b| + eb) - G(|a|, |b|), and
 /// (depth + 1) u G(|a|, |b|), the one for the products' own rounding; two more products, or one if both are exact. Of
-/// products in parts there are three times as many terms; what may overflow is not checked, since the first parts'
-/// product may be infinite where the whole one is not, and one of the others infinite the other way.
+/// products in parts there are three times as many terms, and those of others where all may be one sum; what may
+/// overflow is not checked, since the first parts' product may be infinite where the whole one is not, and one of the
+/// others infinite the other way.
 void contract(const double* a, const double* ea, const double* b, const double* eb, std::int64_t m, std::int64_t n,
               std::int64_t k, const Accumulation& accumulation, double* c, double* ec) {
   std::fill_n(c, m * n, 0);
   multiply(a, b, c, m, n, k);
   if (ec == nullptr) return;
   const Rounding& r = accumulation.rounding;
-  const double gamma = (sum_depth(accumulation.in_parts ? 3 * k : k, accumulation.model) + 1) * 0.5 * r.ulp;
+  const std::int64_t terms = (accumulation.in_parts ? 3 : 1) * (k + accumulation.other_terms);
+  const double gamma = (sum_depth(terms, accumulation.model) + 1) * 0.5 * r.ulp;
   const double reach = accumulation.in_parts ? parts_reach : 1;
   const std::vector<double> plain_a = magnitudes(a, nullptr, m * k, 1), plain_b = magnitudes(b, nullptr, n * k, 1);
   std::vector<double> plain(m * n, 0);
@@ -229,6 +232,8 @@ F32Arithmetic arithmetic_of(const OpContext& context) {
 Accumulation accumulation_of(const OpContext& context) {
   Accumulation accumulation(context.node().type().dtype, context.options.error_model);
   accumulation.in_parts = is_in_parts(arithmetic_of(context));
+  if (context.options.bounds && context.node().op == Op::dot)
+    accumulation.other_terms = terms_added_to(context.graph, context.id);
   if (context.options.error_model.narrow_part == 0 || !is_narrow_product(context.graph, context.node()))
     return accumulation;
   accumulation.narrow_part = context.options.error_model.narrow_part;

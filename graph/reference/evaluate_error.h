@@ -11,10 +11,10 @@ namespace stitch::graph {
 //
 // A correct kernel computes every operator in the accumulator dtype of its type (f32 for types of at most 32 bits, f64
 // for f64), each with the error of its row in graph/op_table.inl; adds in any order whose longest chain of dependent
-// additions is `sum_depth`; may contract a*b+c; and may or may not round 16-bit and 8-bit values to their dtype after
-// any operator. Every floating element carries an absolute bound on |kernel - reference|: errors of the operands times
-// a bound on the operator's slope over [x - e, x + e], plus the operator's own error, plus half an ulp of a narrow
-// dtype.
+// additions is `sum_depth`, products that are added to one another in one sum (added_products.h); may contract a*b+c;
+// and may or may not round 16-bit and 8-bit values to their dtype after any operator. Every floating element carries an
+// absolute bound on |kernel - reference|: errors of the operands times a bound on the operator's slope over [x - e, x +
+// e], plus the operator's own error, plus half an ulp of a narrow dtype.
 //
 //  - A bound of 0 is exact: the kernel's value is the reference's, infinities and NaN included. Additions and
 //    multiplications of exact operands whose result is representable are exact, and so are sums of exact integers.

@@ -1,6 +1,8 @@
 #include "kernel/contraction/column_sums.h"
 
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -67,7 +69,10 @@ std::optional<StoredColumnSum> column_sum_of(const Graph& graph, NodeId root, Va
   auto operand = result_of(graph, sums, *path, root, extents);
   if (!view || !operand || operand->of_rows) return std::nullopt;
   const std::int64_t summed = rows_within(*view, attributes.dimensions, extents.columns);
-  if (summed < 2 || summed > extents.rows || extents.rows % summed != 0) return std::nullopt;
+  if (summed < least_column_group || summed > most_column_group ||
+      !std::has_single_bit(static_cast<std::uint64_t>(summed)))
+    return std::nullopt;
+  if (extents.rows % summed != 0) return std::nullopt;
 
   const auto whole = path_from_root(graph, root, value.node);
   if (!whole) return std::nullopt;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 
 #include "graph/graph.h"
@@ -17,6 +18,10 @@
 // that no block waits for another one, and results do not depend on who comes first.
 
 namespace stitch::kernel {
+
+/// Rows of a group, a power of two: as few as an instruction has, as many as any tile. Other sums over all rows may be
+/// of rows seen from the other side (row_reductions.h).
+inline constexpr std::int64_t least_column_group = 16, most_column_group = 128;
 
 /// A result that has one element for each column and group of rows: their sum.
 struct ColumnSum {

@@ -36,6 +36,7 @@ class ProductDraft {
 // Each draws one kind. product_drawing.cpp
 RandomProduct draw_product(ProductDraft& draft, std::int64_t deeper);  ///< with element-wise neighbours
 RandomProduct draw_normed(ProductDraft& draft);                        ///< rows are combined behind it
+RandomProduct draw_column_sums(ProductDraft& draft);                   ///< and of groups of its rows their sums
 RandomProduct draw_gates(ProductDraft& draft);
 RandomProduct draw_merged(ProductDraft& draft);  ///< several that share an operand
 

@@ -154,6 +154,32 @@ RandomProduct draw_normed(ProductDraft& draft) {
                   norm + (residual ? " of a residual" : ""));
 }
 
+RandomProduct draw_column_sums(ProductDraft& draft) {
+  graph::Builder& b = draft.b;
+  const DType dtype = draft.one_in(5) ? DType::f32 : draft.half();
+  const DType result = draft.one_in(2) ? DType::f32 : draft.half();
+  const ProductExtents e = draw_product_extents(draft);
+  const auto group = draft.of<std::int64_t>({16, 32, 64});
+  const std::int64_t rows = group * draft.between(1, 192 / group), columns = std::max<std::int64_t>(1, e.columns);
+  const bool left_turned = draft.one_in(3), right_turned = draft.one_in(2);
+  const Value left = product_operand(draft, dtype, e.batch, rows, e.depth, left_turned);
+  const Value right = product_operand(draft, dtype, e.batch, columns, e.depth, right_turned);
+  const Value x = product_of(draft, left, left_turned, right, right_turned, DType::f32);
+  const auto neighbour = draft.of<std::string>({"", "bias", "activation", "residual"});
+  const Value stored = b.convert(with_neighbour(draft, neighbour, x).front(), result);
+  const auto sum_of = [&](Value of) {
+    return b.reduce(graph::ReduceKind::sum, b.reshape(of, {e.batch * rows / group, group, columns}), {1});
+  };
+  const Value wide = b.convert(stored, DType::f32);
+  std::vector<Value> results = {stored, sum_of(wide)};
+  const auto second = draft.of<std::string>({"", "squares", "by another"});
+  if (second == "squares") results.push_back(sum_of(b.binary(Op::multiply, wide, wide)));
+  if (second == "by another")
+    results.push_back(sum_of(b.binary(Op::multiply, wide, b.parameter(DType::f32, b.dims(wide)))));
+  return finished(draft, results, "sums of columns", std::string(graph::to_string(dtype)),
+                  fmt::format("{}groups of {}", neighbour.empty() ? "" : neighbour + ", ", group));
+}
+
 RandomProduct draw_gates(ProductDraft& draft) {
   graph::Builder& b = draft.b;
   const DType dtype = draft.one_in(4) ? DType::f32 : draft.half();

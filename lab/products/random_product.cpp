@@ -38,7 +38,8 @@ RandomProduct finished(ProductDraft& draft, const std::vector<graph::Value>& res
 RandomProduct random_product(std::uint64_t seed, std::int64_t deeper) {
   ProductDraft draft(seed);
   const std::int64_t lot = draft.between(0, 99);
-  if (lot < 30) return draw_product(draft, deeper);
+  if (lot < 27) return draw_product(draft, deeper);
+  if (lot < 30) return draw_column_sums(draft);
   if (lot < 37) return draw_normed(draft);
   if (lot < 43) return draw_gates(draft);
   if (lot < 49) return draw_merged(draft);

@@ -306,6 +306,38 @@ void keep_without_tensor_copies(std::vector<RankedContraction>& best) {
   bring_forward(best, last, [](const RankedContraction& each) { return !each.schedule.tensor_copies; });
 }
 
+/// By bounds of which the greatest is known only behind the last: what is far below one of those before is not priced,
+/// what is far below one behind it is left out then.
+class Pruning {
+ public:
+  Pruning(double share, const std::function<double(const ContractionSchedule&)>& bound)
+      : share_(bound ? share : 0), bound_(bound) {}
+
+  bool keeps(const ContractionSchedule& schedule) {
+    if (share_ == 0) return true;
+    const double own = bound_(schedule);
+    greatest_ = std::max(greatest_, own);
+    if (own < share_ * greatest_) return false;
+    kept_.push_back(own);
+    return true;
+  }
+
+  /// `best`: all that were kept, in their order.
+  void leave_kept(std::vector<RankedContraction>& best) const {
+    if (share_ == 0) return;
+    std::size_t left = 0;
+    for (std::size_t at = 0; at < kept_.size(); ++at) {
+      if (kept_[at] >= share_ * greatest_) best[left++] = best[at];
+    }
+    best.resize(left);
+  }
+
+ private:
+  double share_, greatest_ = 0;
+  const std::function<double(const ContractionSchedule&)>& bound_;
+  std::vector<double> kept_;
+};
+
 }  // namespace
 
 std::string_view to_string(PipelineAblation ablation) {
@@ -327,13 +359,17 @@ void for_each_contraction(const ContractionProblem& problem, const DeviceSpec& d
 
 Result<RankedContractions> best_contractions(const ContractionProblem& problem, const DeviceSpec& device,
                                              const std::function<double(const ContractionSchedule&)>& predict,
-                                             const ContractionSpaceOptions& options) {
+                                             const ContractionSpaceOptions& options,
+                                             const std::function<double(const ContractionSchedule&)>& bound) {
   RankedContractions ranked;
   std::vector<RankedContraction>& best = ranked.best;
+  Pruning pruning(options.least_bound, bound);
   for_each_contraction(problem, device, options, [&](const ContractionSchedule& schedule) {
     ++ranked.enumerated;
-    best.push_back({schedule, predict(schedule)});
+    if (pruning.keeps(schedule)) best.push_back({schedule, predict(schedule)});
   });
+  pruning.leave_kept(best);
+  ranked.pruned = ranked.enumerated - std::ssize(best);
   if (best.empty()) {
     STITCH_ASSIGN(const ContractionSchedule schedule, kernel::default_schedule(problem, device));
     best.push_back({schedule, predict(schedule)});

@@ -35,6 +35,8 @@ struct ContractionSpaceOptions {
   /// Blocks that share a tile's depth; 1: none do, nor turns of several tiles, so that a sum's order does not depend on
   /// the other extents.
   int most_split = 32;
+  /// DeepCuts' pruning: what share of the greatest bound so far a schedule's must reach to be priced; 0: all are.
+  double least_bound = 0;
   bool warpgroups = true;  ///< also wgmma and tcgen05; false: what multiplies follows from types and device alone
 };
 
@@ -51,14 +53,18 @@ struct RankedContraction {
 };
 struct RankedContractions {
   std::vector<RankedContraction> best;  ///< by prediction, within 2 % by stages (3 or more first)
-  std::int64_t enumerated = 0;          ///< legal schedules that were priced
+  std::int64_t enumerated = 0;          ///< legal schedules
+  std::int64_t pruned = 0;              ///< of those, how many were not priced
 };
 
-/// The schedules of least predicted time, µs, with the walk over tiles (`group`) that is best for each. Error:
-/// constraint (none is legal, with the rule that the default breaks).
-Result<RankedContractions> best_contractions(const kernel::ContractionProblem& problem, const DeviceSpec& device,
-                                             const std::function<double(const kernel::ContractionSchedule&)>& predict,
-                                             const ContractionSpaceOptions& options = {});
+/// The schedules of least predicted time, µs, with the walk over tiles (`group`) that is best for each. `bound`: what
+/// options.least_bound is about, of which more is better. Error: constraint (none is legal, with the rule that the
+/// default breaks).
+Result<RankedContractions> best_contractions(
+    const kernel::ContractionProblem& problem, const DeviceSpec& device,
+    const std::function<double(const kernel::ContractionSchedule&)>& predict,
+    const ContractionSpaceOptions& options = {},
+    const std::function<double(const kernel::ContractionSchedule&)>& bound = {});
 
 /// The first of `best` that `fits` comes to `place`, unless it is before it: what is to be tried whatever is predicted.
 /// The best one stays.

@@ -75,7 +75,7 @@ RecordedKernel made_up(std::string name) {
 
 Recording recorded(std::vector<RecordedKernel> kernels) {
   Recording recording;
-  recording.scorer = "analytical v11";
+  recording.scorer = "analytical v12";
   recording.device.name = "made-up GPU";
   recording.feature_names = costmodel::feature_names();
   recording.kernels = std::move(kernels);
@@ -325,7 +325,7 @@ TEST_F(SearchOfRecording, IsOneObject) {
   const json report = outcome.json();
   EXPECT_EQ(report["device"], "made-up GPU");
   EXPECT_EQ(report["unit"], "us");
-  EXPECT_EQ(report["scorer"], "analytical v11");
+  EXPECT_EQ(report["scorer"], "analytical v12");
   EXPECT_EQ(report["searched"], 1);
   ASSERT_EQ(report["kernels"].size(), 2U);
   const json &kernel = report["kernels"][0], &broken = report["kernels"][1];
@@ -348,7 +348,7 @@ TEST_F(SearchOfRecording, IsATable) {
   const Outcome outcome = search({"--seeds", "3"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_THAT(outcome.out,
-              AllOf(HasSubstr("1 of 2 kernels recorded on made-up GPU, in us; predictions by analytical v11"),
+              AllOf(HasSubstr("1 of 2 kernels recorded on made-up GPU, in us; predictions by analytical v12"),
                     HasSubstr("       400     20  "), HasSubstr("  softmax\n"),
                     HasSubstr("broken: not searched: no candidate is right"), HasSubstr("in the order of the pred")));
 }

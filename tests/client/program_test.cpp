@@ -107,7 +107,7 @@ TEST(ProgramRunnerEmulatedTest, WhatACallWritesMayBeSeveralResults) {
 // Products between all kinds of operators, values that are several results, pieces that are joined or not.
 TEST(ProgramRunnerEmulatedTest, RunsRandomProgramsWithProductsOfEitherKind) {
   for (std::uint64_t seed = 1; seed <= 24; ++seed) {
-    graph::testing::RandomGraphOptions options;
+    graph::test::RandomGraphOptions options;
     options.seed = seed;
     options.operators = 40;
     options.dot = 8;
@@ -115,7 +115,7 @@ TEST(ProgramRunnerEmulatedTest, RunsRandomProgramsWithProductsOfEitherKind) {
     options.most_elements = 8000;
     for (const auto products : {tuning::ProductsBy::library, tuning::ProductsBy::ours}) {
       SCOPED_TRACE(fmt::format("seed {}, {}", seed, products == tuning::ProductsBy::ours ? "ours" : "the library's"));
-      expect_right(graph::testing::random_graph(options), nullptr, products);
+      expect_right(graph::test::random_graph(options), nullptr, products);
     }
   }
 }

@@ -373,7 +373,7 @@ TEST_F(StreamProgramEmulated, RunsRandomConvolutionsByALibraryOrSaysWhyNot) {
   int run = 0;
   for (int i = 0; i < 40; ++i) {
     SCOPED_TRACE(i);
-    const graph::Graph graph = graph::testing::random_convolution(random);
+    const graph::Graph graph = graph::test::random_convolution(random);
     if (graph.size() == 0) continue;
     const Error refused = refusal(graph, ProductsBy::library);
     if (refused.kind == ErrorKind::internal) {

@@ -17,7 +17,7 @@ using graph::DType;
 using graph::Graph;
 using graph::Op;
 using graph::Value;
-using graph::testing::elementwise_operators;
+using graph::test::elementwise_operators;
 using ::testing::HasSubstr;
 using ::testing::Not;
 

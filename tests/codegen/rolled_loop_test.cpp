@@ -15,7 +15,7 @@
 namespace stitch::codegen::test {
 namespace {
 
-using graph::testing::WrittenOut;
+using graph::test::WrittenOut;
 
 Bytes numbers(std::int64_t count, std::uint64_t seed) {
   Random random(seed);
@@ -26,7 +26,7 @@ Bytes numbers(std::int64_t count, std::uint64_t seed) {
 
 void expect_rolled_right(const WrittenOut& how) {
   graph::Builder b;
-  auto written = b.finish(graph::testing::write_out(b, how));
+  auto written = b.finish(graph::test::write_out(b, how));
   ASSERT_TRUE(written) << written.error().message;
   graph::Graph rolled = *written;
   ASSERT_TRUE(graph::remove_dead_code(rolled, {}));
@@ -54,9 +54,9 @@ TEST(RolledLoopEmulated, HandsOnItsLastState) {
 }
 
 TEST(RolledLoopEmulated, HandsOnStatesThroughProducts) {
-  const graph::testing::WrittenCell how{.turns = 12, .rows = 24, .units = 32, .input_product = false};
+  const graph::test::WrittenCell how{.turns = 12, .rows = 24, .units = 32, .input_product = false};
   graph::Builder b;
-  auto written = b.finish(graph::testing::write_out(b, how));
+  auto written = b.finish(graph::test::write_out(b, how));
   ASSERT_TRUE(written) << written.error().message;
   graph::Graph rolled = *written;
   ASSERT_TRUE(graph::simplify(rolled)) << "nothing is left but a loop";

@@ -25,7 +25,7 @@ using graph::DType;
 using graph::Op;
 using graph::ReduceKind;
 using graph::Value;
-using graph::testing::Combine;
+using graph::test::Combine;
 using kernel::Level;
 
 /// How a scan lies: lanes and warps along the axis, elements of a thread's run, whether these are a vector.
@@ -130,7 +130,7 @@ Result<graph::Graph> tuple_scan(const TupleRow& row, const Dims& dims, std::int6
   std::vector<Value> x;
   for (const DType dtype : row.dtypes) x.push_back(b.parameter(dtype, dims));
   const Value scan = b.add(Op::associative_scan, x, graph::AssociativeScanAttributes{dimension, reverse},
-                           {graph::testing::combiner_of(row.combine, row.dtypes)});
+                           {graph::test::combiner_of(row.combine, row.dtypes)});
   std::vector<Value> results;
   for (const std::int32_t i : row.wanted) results.push_back({scan.node, i});
   return b.finish(results);
@@ -147,7 +147,7 @@ TEST_P(TupleScansEmulated, AreRightInEveryLay) {
   }
 }
 
-using namespace graph::testing;
+using namespace graph::test;
 const TupleRow tuple_rows[] = {{"recurrence", recurrence, {DType::f32, DType::f32}, {1}},
                                {"recurrence_both", recurrence, {DType::f32, DType::f32}, {0, 1}},
                                {"recurrence_bf16", recurrence, {DType::bf16, DType::bf16}, {1}},

@@ -284,10 +284,10 @@ TEST(AnalyticalScorer, TensorsOfAllSizesEndWhereTheyShould) {
 class AnalyticalPlan : public testing::TestWithParam<int> {};
 
 TEST_P(AnalyticalPlan, IsAsFastAsUnfused) {
-  graph::testing::RandomGraphOptions options;
+  graph::test::RandomGraphOptions options;
   options.seed = static_cast<std::uint64_t>(GetParam());
   options.operators = 14;
-  const graph::Graph fragment = graph::testing::random_graph(options);
+  const graph::Graph fragment = graph::test::random_graph(options);
   const AnalyticalScorer scorer(*find_device("h100"));
   search::KernelCache cache(scorer, {});
   const auto unfused = search::unfused_plan(fragment, cache);

@@ -121,6 +121,61 @@ TEST(ContractionTime, WhatIsWalkedTogetherIsReadOnce) {
   EXPECT_EQ(contraction_time(small, usual(small), a100()).dram_bytes, small.least_bytes()) << "all of it is in L2";
 }
 
+/// A row of 16 tiles is less than what runs together on 108 SMs: six rows side by side read the right operand once.
+TEST(ContractionTime, BandsThatRunSideBySideShareWhatTheyRead) {
+  const ContractionProblem problem = problem_of(DType::f16, 32768, 2048, 16384);
+  const auto read = [&](int group) {
+    ContractionSchedule s = usual(problem);
+    s.group = group;
+    return contraction_time(problem, s, a100()).dram_bytes;
+  };
+  const double right = 2.0 * 2048 * 16384, bands = 256;
+  EXPECT_LT(read(1), static_cast<double>(problem.least_bytes()) + right * bands / 6);
+}
+
+/// All blocks of a round leave their parts at once, so that L2's bandwidth is shared among them: 128 bytes a cycle and
+/// SM are no SM's then.
+TEST(ContractionTime, PartsAreWrittenWithTheBandwidthThatAllHave) {
+  const ContractionProblem problem = problem_of(DType::bf16, 1024, 1024, 65536);
+  ContractionSchedule s = usual(problem);
+  s.split = 2;  // of 64 tiles: 128 blocks
+  const auto partial = [&](double bandwidth) {
+    DeviceSpec device = *find_device("rtx4090");
+    device.l2_bandwidth = bandwidth;
+    return contraction_time(problem, s, device).partial;
+  };
+  const double bytes = 4.0 * 1024 * 1024 * 2;
+  EXPECT_GT(partial(5e12), (bytes + bytes) / 5e12 * 1e6) << "written, and read";
+  EXPECT_GT(partial(2.5e12), partial(5e12) + 0.9 * bytes / 5e12 * 1e6);
+}
+
+/// What power leaves an L4 of its clock is left to L2 and shared memory, too: 128 × 64 results ask L2 for 1.5 times
+/// as much as 128 × 128. A product that device memory bounds keeps its clock, and so does one by other boards, of which
+/// the model has power in the rate of tensor cores.
+TEST(ContractionTime, PowerLowersTheClockOfAllOfAnAdaBoard) {
+  const DeviceSpec l4 = *find_device("l4");
+  DeviceSpec unbound = l4;
+  unbound.tensor.sustained_share = 1;
+  const ContractionProblem square = problem_of(DType::bf16, 4096, 4096, 4096);
+  ContractionSchedule s = usual(square);
+  const ContractionTime low = contraction_time(square, s, l4), full = contraction_time(square, s, unbound);
+  EXPECT_LT(low.clock, 0.6);
+  EXPECT_GE(low.clock, l4.tensor.sustained_share * 0.999);
+  EXPECT_NEAR(low.shared * low.clock, full.shared, 1e-9 * full.shared);
+  EXPECT_NEAR(low.l2 * low.clock, full.l2, 1e-9 * full.l2);
+  EXPECT_NEAR(low.turn.busy_us * low.clock, full.turn.busy_us, 1e-9);
+  EXPECT_EQ(low.dram, full.dram);
+  ContractionSchedule small = s;
+  small.block_columns = 64;
+  small.blocks_per_sm = 2;
+  EXPECT_GT(us_of(square, small, l4), 1.02 * us_of(square, s, l4)) << "L2 has half of its bandwidth";
+  const ContractionProblem thin = problem_of(DType::bf16, 16, 4096, 4096);
+  ContractionSchedule row = usual(thin);
+  row.block_rows = row.warp_rows = 16;
+  EXPECT_EQ(contraction_time(thin, row, l4).clock, 1) << "memory is what is waited for";
+  EXPECT_EQ(contraction_time(square, s, *find_device("h100")).clock, 1);
+}
+
 /// What several products share is read once, and half empty rounds of tiles are one.
 TEST(ContractionTime, SeveralProductsOfOneOperandTakeLessThanEachByItself) {
   graph::Builder b;

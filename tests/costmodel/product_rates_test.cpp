@@ -47,6 +47,22 @@ TEST(ProductRates, PowerBindsTheLanesOfAdaBoards) {
   EXPECT_GT(reached("a100"), 17);
 }
 
+/// Of tensor cores' rate an Ada board has all, at a clock that is lowered; others have a share of it at theirs.
+TEST(ProductRates, WhatPowerLeavesIsAClockOrARate) {
+  const auto both = [](const char* name, ContractionInstruction instruction, DType dtype) {
+    const DeviceSpec device = *find_device(name);
+    const double clock = clock_share(product(dtype), instruction, device),
+                 rate = full_clock_rate(product(dtype), instruction, device);
+    EXPECT_DOUBLE_EQ(instruction == ContractionInstruction::cuda_core ? rate : rate * clock,
+                     multiply_rate(product(dtype), instruction, device));
+    return clock;
+  };
+  EXPECT_EQ(both("l4", ContractionInstruction::mma_m16n8k16, DType::f16), find_device("l4")->tensor.sustained_share);
+  EXPECT_LT(both("rtx4090", ContractionInstruction::cuda_core, DType::f32), 1);
+  EXPECT_EQ(both("h100", ContractionInstruction::wgmma_m64k16, DType::f16), 1);
+  EXPECT_EQ(both("a100", ContractionInstruction::cuda_core, DType::f32), 1);
+}
+
 TEST(ProductRates, TilesAreReadFasterThanTheTableSays) {
   for (const auto& [name, faster] : {std::pair("a100", false), {"l4", false}, {"h100", true}, {"b200", true}}) {
     const DeviceSpec device = *find_device(name);

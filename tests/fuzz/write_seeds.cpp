@@ -75,14 +75,14 @@ void write_fragments(const fs::path& golden, const fs::path& out) {
 void write_plans(const fs::path& out) {
   const SeedFolder seeds(out / "plan");
   for (std::uint64_t seed = 1; seed <= 48; ++seed) {
-    graph::testing::RandomGraphOptions options;
+    graph::test::RandomGraphOptions options;
     options.seed = seed;
     options.operators = 8;
     options.most_extent = seed % 2 == 0 ? 2 : 9;
     options.arg_reduce = options.max_exp_sum = options.scan = options.reduce_window = options.scatter = 2;
     options.function = 2;
     seeds.add("random_" + std::to_string(seed),
-              graph::encode(graph::testing::random_graph(options), graph::Encoding::json));
+              graph::encode(graph::test::random_graph(options), graph::Encoding::json));
   }
 }
 

@@ -10,7 +10,7 @@
 #include "graph/builder.h"
 
 /// Combiners of scans, and the recursion that jax.lax.associative_scan makes of one.
-namespace stitch::graph::testing {
+namespace stitch::graph::test {
 
 using Values = std::vector<Value>;
 using Combine = std::function<Values(Builder&, const Values& left, const Values& right)>;
@@ -259,4 +259,4 @@ inline std::vector<DifferentiatedScan> differentiated_scans() {
           {"segment_sums", segment_sum, transposed_segment_sum, {DType::pred, f32}, 1}};
 }
 
-}  // namespace stitch::graph::testing
+}  // namespace stitch::graph::test

@@ -15,10 +15,10 @@
 namespace stitch::graph {
 namespace {
 
+using test::training_graph;
+using test::TrainingCase;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using testing::training_graph;
-using testing::TrainingCase;
 
 int count_of(const Graph& graph, Op op) { return static_cast<int>(std::ranges::count(graph.nodes(), op, &Node::op)); }
 
@@ -75,7 +75,7 @@ TEST_P(AttentionGradientCalls, AreThree) {
 /// The pieces of the cut, evaluated one after the other, are the graph.
 TEST_P(AttentionGradientCalls, ComputeTheGraph) {
   const Graph graph = prepared(GetParam());
-  const std::vector<Tensor> arguments = testing::random_arguments(graph, 5);
+  const std::vector<Tensor> arguments = test::random_arguments(graph, 5);
   CutOptions options;
   options.library = wanting_all();
   const CutGraph pieces = cut(graph, options);
@@ -111,11 +111,11 @@ TEST_P(AttentionGradientCalls, ComputeTheGraph) {
     }
     Tensor made = memory.at(result);
     made.type = (*expected)[r].type;
-    testing::expect_equal_tensors((*expected)[r], made, 1e-9, fmt::format("result {}", r));
+    test::expect_equal_tensors((*expected)[r], made, 1e-9, fmt::format("result {}", r));
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, AttentionGradientCalls, ::testing::ValuesIn(testing::training_cases()),
+INSTANTIATE_TEST_SUITE_P(All, AttentionGradientCalls, ::testing::ValuesIn(test::training_cases()),
                          [](const auto& info) {
                            std::string name = info.param.name;
                            std::ranges::replace_if(

@@ -9,7 +9,7 @@
 #include "tests/kernel/random_mask.h"
 
 /// Attentions with their gradients, as frameworks write them.
-namespace stitch::graph::testing {
+namespace stitch::graph::test {
 
 enum class GradientForm : std::uint8_t {
   jax,      ///< (dP / s − Σ dP · e / s²) · e
@@ -276,4 +276,4 @@ inline std::vector<TrainingCase> training_cases() {
   };
 }
 
-}  // namespace stitch::graph::testing
+}  // namespace stitch::graph::test

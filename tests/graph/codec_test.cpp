@@ -19,9 +19,9 @@
 namespace stitch::graph {
 namespace {
 
+using test::random_graph;
+using test::RandomGraphOptions;
 using ::testing::HasSubstr;
-using testing::random_graph;
-using testing::RandomGraphOptions;
 
 /// Constants hold the same elements: a dense one of equal elements is read back as a splat.
 bool same_attributes(const Attributes& a, const Attributes& b) {

@@ -10,7 +10,7 @@
 #include "graph/literal.h"
 #include "tests/graph/op_lists.h"
 
-namespace stitch::graph::testing {
+namespace stitch::graph::test {
 namespace {
 
 constexpr std::int64_t most_elements = 300;
@@ -354,4 +354,4 @@ std::vector<Tensor> edge_arguments(const Graph& graph, std::uint64_t seed) {
   return arguments;
 }
 
-}  // namespace stitch::graph::testing
+}  // namespace stitch::graph::test

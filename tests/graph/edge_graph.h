@@ -6,7 +6,7 @@
 #include "graph/graph.h"
 #include "graph/reference/evaluate.h"
 
-namespace stitch::graph::testing {
+namespace stitch::graph::test {
 
 /// A valid graph of integers at the edges of what a rewrite may assume, the same for the same seed: every integer
 /// dtype and pred, extents from 0 to 6, greatest and least values, conversions through floating types, slices of
@@ -16,4 +16,4 @@ Graph edge_graph(std::uint64_t seed);
 /// Arguments that are often the greatest or least of their dtype.
 std::vector<Tensor> edge_arguments(const Graph& graph, std::uint64_t seed);
 
-}  // namespace stitch::graph::testing
+}  // namespace stitch::graph::test

@@ -12,12 +12,12 @@
 namespace stitch::graph {
 namespace {
 
-using testing::naive_evaluate;
-using testing::NaiveOptions;
-using testing::random_arguments;
-using testing::random_graph;
-using testing::RandomGraphOptions;
-using testing::SumOrder;
+using test::naive_evaluate;
+using test::NaiveOptions;
+using test::random_arguments;
+using test::random_graph;
+using test::RandomGraphOptions;
+using test::SumOrder;
 
 /// Every operator that the generator knows, several dtypes.
 RandomGraphOptions everything(std::uint64_t seed) {

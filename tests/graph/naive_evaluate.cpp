@@ -10,7 +10,7 @@
 #include "graph/builder.h"
 #include "graph/literal.h"
 
-namespace stitch::graph::testing {
+namespace stitch::graph::test {
 namespace {
 
 std::size_t at(std::int64_t i) { return i; }
@@ -759,4 +759,4 @@ std::vector<Tensor> naive_evaluate(const Graph& graph, std::span<const Tensor> a
   return Interpreter(graph, arguments, options).run();
 }
 
-}  // namespace stitch::graph::testing
+}  // namespace stitch::graph::test

@@ -6,7 +6,7 @@
 
 #include "graph/reference/evaluate.h"
 
-namespace stitch::graph::testing {
+namespace stitch::graph::test {
 
 /// In which order a kernel adds.
 enum class SumOrder : std::uint8_t { forward, backward, pairwise, lanes };
@@ -24,4 +24,4 @@ struct NaiveOptions {
 std::vector<Tensor> naive_evaluate(const Graph& graph, std::span<const Tensor> arguments,
                                    const NaiveOptions& options = {});
 
-}  // namespace stitch::graph::testing
+}  // namespace stitch::graph::test

@@ -6,7 +6,7 @@
 #include "graph/attributes.h"
 #include "graph/op.h"
 
-namespace stitch::graph::testing {
+namespace stitch::graph::test {
 
 /// The operator table's element-wise operators of so many operands that take this type, without those that need
 /// attributes (comparisons and conversions). Tests that run every operator run these, so that a new one is among them.
@@ -33,4 +33,4 @@ inline std::vector<Op> floating_functions() {
   return list;
 }
 
-}  // namespace stitch::graph::testing
+}  // namespace stitch::graph::test

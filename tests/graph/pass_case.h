@@ -17,7 +17,7 @@
 #include "graph/verify.h"
 #include "tests/graph/random_graph.h"
 
-namespace stitch::graph::testing {
+namespace stitch::graph::test {
 
 using MakeGraph = std::function<std::vector<Value>(Builder&)>;
 
@@ -95,4 +95,4 @@ inline void expect_rewrites(PassFunction pass, const std::vector<PassCase>& case
   }
 }
 
-}  // namespace stitch::graph::testing
+}  // namespace stitch::graph::test

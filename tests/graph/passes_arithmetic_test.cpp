@@ -13,9 +13,9 @@
 namespace stitch::graph {
 namespace {
 
-using testing::expect_rewrites;
-using testing::MakeGraph;
-using testing::PassCase;
+using test::expect_rewrites;
+using test::MakeGraph;
+using test::PassCase;
 using Values = std::vector<Value>;
 
 constexpr DType f32 = DType::f32, s32 = DType::s32, pred = DType::pred;

@@ -11,7 +11,7 @@
 #include "tests/graph/naive_evaluate.h"
 #include "tests/graph/pass_case.h"
 
-namespace stitch::graph::testing {
+namespace stitch::graph::test {
 namespace {
 
 constexpr DType f32 = DType::f32, pred = DType::pred;
@@ -288,4 +288,4 @@ TEST(AssociativeScan, WrongUsesAreNamed) {
 }
 
 }  // namespace
-}  // namespace stitch::graph::testing
+}  // namespace stitch::graph::test

@@ -10,9 +10,9 @@
 namespace stitch::graph {
 namespace {
 
-using testing::LookAlike;
-using testing::training_graph;
-using testing::TrainingCase;
+using test::LookAlike;
+using test::training_graph;
+using test::TrainingCase;
 
 /// Sums of a training graph whose operand is a tensor of scores, but for that of the softmax itself.
 int sums_of_scores(const Graph& graph) {
@@ -41,32 +41,32 @@ TEST_P(AttentionGradientForms, ValuesStay) {
       ASSERT_TRUE(simplify(before));
     }
     ASSERT_EQ(find_gradient_sums(before).size(), 1U) << to_text(before);
-    const Graph after = testing::run_pass(simplify_attention_gradients, before, {}, GetParam().name);
+    const Graph after = test::run_pass(simplify_attention_gradients, before, {}, GetParam().name);
     EXPECT_TRUE(find_gradient_sums(after).empty()) << to_text(after);
     EXPECT_EQ(sums_of_scores(after), 0);
     const int by_constants = GetParam().dropout && !GetParam().multiplied ? 1 : 0;
     EXPECT_EQ(divisions_of_scores(after, GetParam()), simplified ? 0 : by_constants + (GetParam().reciprocal ? 0 : 1))
         << "the forward pass keeps its own\n"
         << to_text(after);
-    for (const std::uint64_t seed : {1, 2}) testing::expect_same_values(before, after, seed, 1e-9, GetParam().name);
+    for (const std::uint64_t seed : {1, 2}) test::expect_same_values(before, after, seed, 1e-9, GetParam().name);
   }
 }
 
 /// Rounded to the operators' types, as kernels that keep nothing wide would be.
 TEST_P(AttentionGradientForms, RoundedValuesAreNear) {
   const Graph before = training_graph(GetParam());
-  const Graph after = testing::run_pass(simplify_attention_gradients, before, {}, GetParam().name);
-  const std::vector<Tensor> arguments = testing::random_arguments(before, 3);
+  const Graph after = test::run_pass(simplify_attention_gradients, before, {}, GetParam().name);
+  const std::vector<Tensor> arguments = test::random_arguments(before, 3);
   EvaluateOptions options;
   options.round = true;
   const auto left = evaluate(before, arguments, options), right = evaluate(after, arguments, options);
   ASSERT_TRUE(left && right);
   const double relative = GetParam().dtype == DType::bf16 ? 0.1 : 1e-5;
   for (std::size_t i = 0; i < left->size(); ++i)
-    testing::expect_equal_tensors((*left)[i], (*right)[i], relative, fmt::format("result {}", i));
+    test::expect_equal_tensors((*left)[i], (*right)[i], relative, fmt::format("result {}", i));
 }
 
-INSTANTIATE_TEST_SUITE_P(All, AttentionGradientForms, ::testing::ValuesIn(testing::training_cases()),
+INSTANTIATE_TEST_SUITE_P(All, AttentionGradientForms, ::testing::ValuesIn(test::training_cases()),
                          [](const auto& info) {
                            std::string name = info.param.name;
                            std::ranges::replace_if(
@@ -78,9 +78,9 @@ TEST(PassesAttentionGradients, LookAlikesStay) {
   for (const auto change :
        {LookAlike::other_values, LookAlike::turned_values, LookAlike::varying_factor, LookAlike::turned_gradient,
         LookAlike::sum_of_rows, LookAlike::other_weights, LookAlike::other_mask}) {
-    for (const auto form : {testing::GradientForm::jax, testing::GradientForm::pytorch}) {
+    for (const auto form : {test::GradientForm::jax, test::GradientForm::pytorch}) {
       // The softmax of PyTorch's form is that of its weights, and has no exponential to take for another.
-      if (change == LookAlike::other_weights && form == testing::GradientForm::pytorch) continue;
+      if (change == LookAlike::other_weights && form == test::GradientForm::pytorch) continue;
       TrainingCase training{.name = "look-alike", .batch = {3, 3}, .rows = 6, .keys = 6, .form = form};
       training.change = change;
       training.dropout = change == LookAlike::other_mask;

@@ -12,8 +12,8 @@
 namespace stitch::graph {
 namespace {
 
-using testing::expect_rewrites;
-using testing::made;
+using test::expect_rewrites;
+using test::made;
 using Values = std::vector<Value>;
 
 constexpr DType f32 = DType::f32, s32 = DType::s32;
@@ -103,7 +103,7 @@ TEST(PassesConstants, TablesMadeFromIotas) {
 }
 
 TEST(PassesConstants, EqualThingsAreOne) {
-  const Graph graph = testing::tidy(made([](Builder& b) {
+  const Graph graph = test::tidy(made([](Builder& b) {
     const Value x = b.parameter(f32, {4}), y = b.parameter(f32, {4});
     const Value one = b.filled(f32, {4}, 1), another = b.filled(f32, {4}, 1);
     return Values{b.binary(Op::add, x, y),
@@ -129,12 +129,12 @@ TEST(PassesConstants, EqualThingsAreOne) {
 }
 
 TEST(PassesConstants, ZerosOfBothSignsAreNotEqual) {
-  const Graph graph = testing::tidy(made([](Builder& b) { return Values{b.scalar(f32, 0.0), b.scalar(f32, -0.0)}; }));
+  const Graph graph = test::tidy(made([](Builder& b) { return Values{b.scalar(f32, 0.0), b.scalar(f32, -0.0)}; }));
   EXPECT_NE(graph.results()[0], graph.results()[1]);
 }
 
 TEST(PassesConstants, OpaqueOperatorsAreNotMerged) {
-  const Graph graph = testing::tidy(made([](Builder& b) {
+  const Graph graph = test::tidy(made([](Builder& b) {
     const OpaqueAttributes draw{"random", "", {{f32, {4}}}};
     return Values{b.add(Op::opaque, {}, draw), b.add(Op::opaque, {}, draw)};
   }));
@@ -151,7 +151,7 @@ TEST(PassesConstants, RegionsAreComparedByContent) {
     }));
     return b.add(Op::loop, {x}, LoopAttributes{-1}, {body, test});
   };
-  const Graph graph = testing::tidy(made([&](Builder& b) {
+  const Graph graph = test::tidy(made([&](Builder& b) {
     const Value x = b.parameter(f32, {4});
     return Values{loop(b, x, Op::exp), loop(b, x, Op::exp), loop(b, x, Op::sin)};
   }));

@@ -7,7 +7,7 @@
 #include "graph/simplify.h"
 #include "tests/graph/pass_case.h"
 
-namespace stitch::graph::testing {
+namespace stitch::graph::test {
 namespace {
 
 struct Windows {
@@ -137,4 +137,4 @@ TEST(DepthwiseConvolutions, AreNotWrittenOutWithoutEnd) {
 }
 
 }  // namespace
-}  // namespace stitch::graph::testing
+}  // namespace stitch::graph::test

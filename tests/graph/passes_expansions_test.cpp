@@ -10,8 +10,8 @@
 namespace stitch::graph {
 namespace {
 
-using testing::expect_rewrites;
-using testing::MakeGraph;
+using test::expect_rewrites;
+using test::MakeGraph;
 using Values = std::vector<Value>;
 
 const Dims shape = {5, 40};
@@ -140,7 +140,7 @@ TEST(PassesExpansions, LeaveAloneWhatDiffers) {
 }
 
 TEST(PassesExpansions, NeedLeaveToReassociate) {
-  Graph graph = testing::made(of_x([](Builder&, Expansion e, Value x) { return e.erfc(x); }));
+  Graph graph = test::made(of_x([](Builder&, Expansion e, Value x) { return e.erfc(x); }));
   PassContext context;
   context.reassociate = false;
   const Result<int> changed = recognise_expansions(graph, context);

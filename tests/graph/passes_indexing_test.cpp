@@ -11,9 +11,9 @@
 namespace stitch::graph {
 namespace {
 
-using testing::expect_rewrites;
-using testing::MakeGraph;
-using testing::PassCase;
+using test::expect_rewrites;
+using test::MakeGraph;
+using test::PassCase;
 using Values = std::vector<Value>;
 
 constexpr DType f32 = DType::f32, s32 = DType::s32, u32 = DType::u32, u64 = DType::u64, pred = DType::pred;
@@ -647,30 +647,30 @@ TEST(PassesIndexing, NarrowingMovesUp) {
 
 TEST(PassesIndexing, ParameterRangesAreUsed) {
   // A loop counter runs from 0 to 99: neither end of the index normalisation can act.
-  const Graph before = testing::made([](Builder& b) {
+  const Graph before = test::made([](Builder& b) {
     const Value i = b.parameter(s32, {});
     return Values{b.compare(Comparison::lt, i, b.scalar(s32, 0)), b.compare(Comparison::lt, i, b.scalar(s32, 100))};
   });
-  const Graph expected = testing::made([](Builder& b) {
+  const Graph expected = test::made([](Builder& b) {
     b.parameter(s32, {});
     return Values{b.scalar(pred, 0), b.scalar(pred, 1)};
   });
   PassContext context;
   context.parameter_ranges = {{0, 99, false}};
-  const Graph actual = testing::run_pass(apply_integer_ranges, before, context, "counter");
-  EXPECT_EQ(region_key(testing::tidy(actual)), region_key(testing::tidy(expected))) << to_text(actual);
+  const Graph actual = test::run_pass(apply_integer_ranges, before, context, "counter");
+  EXPECT_EQ(region_key(test::tidy(actual)), region_key(test::tidy(expected))) << to_text(actual);
 }
 
 /// Ranges hold every value: for random graphs of integers and floats, each node's values lie in its interval.
 TEST(PassesIndexing, RangesAreSound) {
   for (std::uint64_t seed = 1; seed <= 120; ++seed) {
-    testing::RandomGraphOptions options;
+    test::RandomGraphOptions options;
     options.seed = seed;
     options.operators = 24;
     options.arg_reduce = 1;
     options.dtypes = seed % 2 == 0 ? std::vector{DType::s32, DType::u8, DType::f32, pred}
                                    : std::vector{DType::s8, DType::u32, DType::s64, DType::bf16};
-    Graph graph = testing::random_graph(options);
+    Graph graph = test::random_graph(options);
     std::vector<Value> all;
     for (NodeId id = 0; id < graph.size(); ++id) {
       if (graph.node(id).op != Op::parameter) all.push_back({id, 0});
@@ -678,7 +678,7 @@ TEST(PassesIndexing, RangesAreSound) {
     graph.set_results(all);
     EvaluateOptions rounded;
     rounded.round = true;
-    const auto values = evaluate(graph, testing::random_arguments(graph, seed), rounded);
+    const auto values = evaluate(graph, test::random_arguments(graph, seed), rounded);
     ASSERT_TRUE(values.ok()) << values.error().message;
     std::size_t next = 0;
     RangeAnalysis ranges({});

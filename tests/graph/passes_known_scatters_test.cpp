@@ -7,7 +7,7 @@
 #include "graph/passes/indexing.h"
 #include "tests/graph/pass_case.h"
 
-namespace stitch::graph::testing {
+namespace stitch::graph::test {
 namespace {
 
 constexpr DType f32 = DType::f32, s32 = DType::s32;
@@ -134,4 +134,4 @@ TEST(PassesKnownScatters, PartsOfRowsStay) {
 }
 
 }  // namespace
-}  // namespace stitch::graph::testing
+}  // namespace stitch::graph::test

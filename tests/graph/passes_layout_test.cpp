@@ -12,7 +12,7 @@
 namespace stitch::graph {
 namespace {
 
-using testing::expect_rewrites;
+using test::expect_rewrites;
 using Values = std::vector<Value>;
 
 constexpr DType f32 = DType::f32, s32 = DType::s32;

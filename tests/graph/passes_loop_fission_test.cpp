@@ -9,8 +9,8 @@
 namespace stitch::graph {
 namespace {
 
-using testing::made;
-using testing::MakeGraph;
+using test::made;
+using test::MakeGraph;
 using Values = std::vector<Value>;
 using Turn = std::function<Values(Builder&, Value, const Values&)>;
 
@@ -127,14 +127,14 @@ void expect_split(const std::vector<Row>& rows) {
       EXPECT_EQ(*split_loops(alone, {}), 0) << what << ": once is enough\n" << to_text(alone);
       Graph actual = before, expected = made([&](Builder&b) { return row.after(b, backward); });
       for (std::uint64_t seed = 1; seed <= 2; ++seed) {
-        testing::expect_same_values(before, alone, seed, 1e-6, what + ", alone");
-        testing::expect_same_values(before, expected, seed, 1e-6, what + ", expected");
+        test::expect_same_values(before, alone, seed, 1e-6, what + ", alone");
+        test::expect_same_values(before, expected, seed, 1e-6, what + ", expected");
       }
       simplify_checked(actual, what);
       EXPECT_EQ(splits(simplify_checked(expected, what)), 0) << what;
       EXPECT_EQ(region_key(actual).hex(), region_key(expected).hex())
           << what << "\nexpected " << to_text(expected) << "\nactual " << to_text(actual);
-      testing::expect_same_values(before, actual, 3, 1e-6, what + ", simplified");
+      test::expect_same_values(before, actual, 3, 1e-6, what + ", simplified");
     }
   }
 }
@@ -445,7 +445,7 @@ void expect_leaves(const std::string& what, const Variation& variation, const Pa
     if (node.op != Op::loop) continue;
     for (const Node& inside : node.regions[0]->nodes()) EXPECT_NE(inside.op, Op::dot) << what;
   }
-  testing::expect_same_values(before, after, 7, 1e-6, what);
+  test::expect_same_values(before, after, 7, 1e-6, what);
 }
 
 Variation with_index(std::function<Value(Builder&, Value)> index, Counter counter = {}) {
@@ -736,7 +736,7 @@ TEST(PassesLoopFission, LoopsOfATrainedCellHoldOneDotEach) {
     }
   }
   EXPECT_EQ(loops, 2);
-  testing::expect_same_values(before, graph, 11, 1e-5, "cell");
+  test::expect_same_values(before, graph, 11, 1e-5, "cell");
   const Hash128 once = region_key(graph);
   const SimplifyReport again = simplify_checked(graph, "again");
   EXPECT_EQ(again.rounds, 1);

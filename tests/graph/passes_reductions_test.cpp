@@ -9,8 +9,8 @@
 namespace stitch::graph {
 namespace {
 
-using testing::expect_rewrites;
-using testing::MakeGraph;
+using test::expect_rewrites;
+using test::MakeGraph;
 using Values = std::vector<Value>;
 
 constexpr DType f32 = DType::f32, s32 = DType::s32;

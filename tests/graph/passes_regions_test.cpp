@@ -11,9 +11,9 @@
 namespace stitch::graph {
 namespace {
 
-using testing::expect_rewrites;
-using testing::made;
-using testing::MakeGraph;
+using test::expect_rewrites;
+using test::made;
+using test::MakeGraph;
 using Values = std::vector<Value>;
 
 constexpr DType f32 = DType::f32, s32 = DType::s32;
@@ -96,7 +96,7 @@ Graph simplified(const Graph& before, std::uint64_t seed = 3) {
   const Result<SimplifyReport> report = simplify(graph, options);
   EXPECT_TRUE(report.ok()) << (report.ok() ? "" : report.error().message);
   EXPECT_TRUE(report.ok() && report->settled);
-  testing::expect_same_values(before, graph, seed, 2e-6, "simplified");
+  test::expect_same_values(before, graph, seed, 2e-6, "simplified");
   return graph;
 }
 

@@ -7,7 +7,7 @@
 #include "tests/graph/pass_case.h"
 #include "tests/graph/written_out.h"
 
-namespace stitch::graph::testing {
+namespace stitch::graph::test {
 namespace {
 
 std::int64_t count(const Graph& graph, Op op) { return std::ranges::count(graph.nodes(), op, &Node::op); }
@@ -95,4 +95,4 @@ TEST(RollLoops, LeavesRegionsAlone) {
 }
 
 }  // namespace
-}  // namespace stitch::graph::testing
+}  // namespace stitch::graph::test

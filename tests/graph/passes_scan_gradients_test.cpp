@@ -11,7 +11,7 @@
 #include "tests/graph/associative_scans.h"
 #include "tests/graph/pass_case.h"
 
-namespace stitch::graph::testing {
+namespace stitch::graph::test {
 namespace {
 
 constexpr DType f32 = DType::f32;
@@ -155,4 +155,4 @@ TEST(PassesScanGradients, OfTwoComponentsStayRecursions) {
 }
 
 }  // namespace
-}  // namespace stitch::graph::testing
+}  // namespace stitch::graph::test

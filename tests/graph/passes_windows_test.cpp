@@ -11,12 +11,12 @@
 namespace stitch::graph {
 namespace {
 
-using testing::expect_equal_tensors;
-using testing::expect_rewrites;
-using testing::expect_same_values;
-using testing::made;
-using testing::MakeGraph;
-using testing::run_pass;
+using test::expect_equal_tensors;
+using test::expect_rewrites;
+using test::expect_same_values;
+using test::made;
+using test::MakeGraph;
+using test::run_pass;
 using Values = std::vector<Value>;
 
 struct Pooling {

@@ -4,7 +4,7 @@
 
 #include "graph/builder.h"
 
-namespace stitch::graph::testing {
+namespace stitch::graph::test {
 
 Graph random_convolution(Random& random) {
   const std::size_t spatial = 1 + random.below(2);
@@ -57,4 +57,4 @@ Graph random_convolution(Random& random) {
   return graph.ok() ? *std::move(graph) : Graph();
 }
 
-}  // namespace stitch::graph::testing
+}  // namespace stitch::graph::test

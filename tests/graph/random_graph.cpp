@@ -10,7 +10,7 @@
 #include "graph/literal.h"
 #include "tests/graph/op_lists.h"
 
-namespace stitch::graph::testing {
+namespace stitch::graph::test {
 namespace {
 
 /// Beyond this, a value is squashed before it is used in arithmetic.
@@ -551,4 +551,4 @@ std::vector<Tensor> random_arguments(const Graph& graph, std::uint64_t seed) {
   return arguments;
 }
 
-}  // namespace stitch::graph::testing
+}  // namespace stitch::graph::test

@@ -6,7 +6,7 @@
 #include "graph/graph.h"
 #include "graph/reference/evaluate.h"
 
-namespace stitch::graph::testing {
+namespace stitch::graph::test {
 
 /// What random_graph makes. Weights say how often a kind of operator is tried, 0 leaves it out.
 struct RandomGraphOptions {
@@ -55,4 +55,4 @@ std::vector<Tensor> random_arguments(const Graph& graph, std::uint64_t seed);
 /// The same element as random_arguments gives, one at a time.
 double random_element(const TensorType& type, std::uint64_t seed, std::int64_t index);
 
-}  // namespace stitch::graph::testing
+}  // namespace stitch::graph::test

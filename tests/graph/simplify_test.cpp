@@ -12,8 +12,8 @@
 namespace stitch::graph {
 namespace {
 
-using testing::made;
-using testing::MakeGraph;
+using test::made;
+using test::MakeGraph;
 using Values = std::vector<Value>;
 
 constexpr DType f32 = DType::f32, s32 = DType::s32;
@@ -96,9 +96,9 @@ TEST(Simplify, LayerNormBackwardIsWhatAPersonWrites) {
   Graph graph = before;
   const SimplifyReport report = simplify_checked(graph, "layer norm");
   EXPECT_TRUE(report.settled);
-  const Graph expected = testing::tidy(made(written_layer_norm));
+  const Graph expected = test::tidy(made(written_layer_norm));
   EXPECT_EQ(region_key(graph), region_key(expected)) << to_text(graph) << to_text(expected);
-  testing::expect_same_values(before, graph, 5, 1e-5, "layer norm");
+  test::expect_same_values(before, graph, 5, 1e-5, "layer norm");
 }
 
 /// Cross entropy of logits and labels with its gradient, as JAX prints it.
@@ -147,11 +147,11 @@ TEST(Simplify, CrossEntropyNeedsOneMaximumAndOneSum) {
     }
   }
   EXPECT_EQ(wide[Op::reduce], 2) << to_text(graph);
-  testing::expect_same_values(before, graph, 9, 1e-5, "cross entropy");
+  test::expect_same_values(before, graph, 9, 1e-5, "cross entropy");
 }
 
-testing::RandomGraphOptions everything(std::uint64_t seed) {
-  testing::RandomGraphOptions options;
+test::RandomGraphOptions everything(std::uint64_t seed) {
+  test::RandomGraphOptions options;
   options.seed = seed;
   options.operators = 28;
   options.arg_reduce = options.scan = options.reduce_window = options.scatter = options.dot = 1;
@@ -167,12 +167,12 @@ testing::RandomGraphOptions everything(std::uint64_t seed) {
 
 TEST(Simplify, RandomGraphsKeepTheirValues) {
   for (std::uint64_t seed = 1; seed <= 400; ++seed) {
-    const Graph before = testing::random_graph(everything(seed));
+    const Graph before = test::random_graph(everything(seed));
     Graph graph = before;
     const SimplifyReport report = simplify_checked(graph, fmt::format("seed {}", seed));
     EXPECT_TRUE(report.settled) << "seed " << seed;
     EXPECT_LE(operator_count(graph), operator_count(before) * 3 / 2) << "seed " << seed;
-    testing::expect_same_values(before, graph, seed, 1e-5, fmt::format("seed {}\n{}", seed, to_text(before)));
+    test::expect_same_values(before, graph, seed, 1e-5, fmt::format("seed {}\n{}", seed, to_text(before)));
     if (HasFailure()) return;
   }
 }
@@ -181,10 +181,10 @@ TEST(Simplify, StrictlyRandomGraphsKeepTheirValues) {
   SimplifyOptions options;
   options.reassociate = false;
   for (std::uint64_t seed = 1001; seed <= 1100; ++seed) {
-    const Graph before = testing::random_graph(everything(seed));
+    const Graph before = test::random_graph(everything(seed));
     Graph graph = before;
     EXPECT_TRUE(simplify_checked(graph, fmt::format("seed {}", seed), options).settled) << "seed " << seed;
-    testing::expect_same_values(before, graph, seed, 1e-6, fmt::format("seed {}", seed));
+    test::expect_same_values(before, graph, seed, 1e-6, fmt::format("seed {}", seed));
     if (HasFailure()) return;
   }
 }
@@ -192,10 +192,10 @@ TEST(Simplify, StrictlyRandomGraphsKeepTheirValues) {
 TEST(Simplify, EachPassAloneKeepsValues) {
   for (const SimplificationPass& pass : simplification_passes()) {
     for (std::uint64_t seed = 2001; seed <= 2040; ++seed) {
-      const Graph before = testing::random_graph(everything(seed));
+      const Graph before = test::random_graph(everything(seed));
       const std::string what = fmt::format("{} seed {}", pass.name, seed);
-      const Graph graph = testing::run_pass(pass.run, before, {}, what);
-      testing::expect_same_values(before, graph, seed, 1e-5, what);
+      const Graph graph = test::run_pass(pass.run, before, {}, what);
+      test::expect_same_values(before, graph, seed, 1e-5, what);
       if (HasFailure()) return;
     }
   }
@@ -203,7 +203,7 @@ TEST(Simplify, EachPassAloneKeepsValues) {
 
 TEST(Simplify, IsIdempotent) {
   for (std::uint64_t seed = 3001; seed <= 3100; ++seed) {
-    Graph graph = testing::random_graph(everything(seed));
+    Graph graph = test::random_graph(everything(seed));
     simplify_checked(graph, "first");
     const Hash128 once = region_key(graph);
     const SimplifyReport again = simplify_checked(graph, "again");
@@ -253,7 +253,7 @@ TEST(Simplify, ExtentsOfOneSettle) {
     const SimplifyReport report = simplify_checked(graph, name);
     EXPECT_TRUE(report.settled) << name;
     EXPECT_LE(report.rounds, 3) << name;
-    testing::expect_same_values(before, graph, 3, 1e-6, name);
+    test::expect_same_values(before, graph, 3, 1e-6, name);
   }
 }
 

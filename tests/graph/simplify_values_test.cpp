@@ -14,9 +14,9 @@
 namespace stitch::graph {
 namespace {
 
-using testing::expect_equal_tensors;
-using testing::made;
-using testing::MakeGraph;
+using test::expect_equal_tensors;
+using test::made;
+using test::MakeGraph;
 using Values = std::vector<Value>;
 using Integers = std::vector<std::int64_t>;
 using Floats = std::vector<double>;
@@ -300,8 +300,8 @@ TEST(SimplifyValues, OpaqueOperatorsInRegionsAreNotMerged) {
 TEST(SimplifyValues, RandomGraphsOfExtremes) {
   int shrunk = 0;
   for (std::uint64_t seed = 1; seed <= 8000; ++seed) {
-    const Graph graph = testing::edge_graph(seed);
-    const std::vector<Tensor> arguments = testing::edge_arguments(graph, seed);
+    const Graph graph = test::edge_graph(seed);
+    const std::vector<Tensor> arguments = test::edge_arguments(graph, seed);
     EvaluateOptions rounding;
     rounding.round = true;
     const auto before = evaluate(graph, arguments, rounding);

@@ -415,7 +415,7 @@ TEST(StridedConvolution, RandomConvolutionsAreDescribedOrRefusedWithAReason) {
   std::array<int, 3> kinds{};
   for (int i = 0; i < 600; ++i) {
     SCOPED_TRACE(i);
-    for (const Graph& call : test::calls_of(testing::random_convolution(random))) {
+    for (const Graph& call : test::calls_of(test::random_convolution(random))) {
       if (const auto found = describe_convolution(call); !found) {
         ++refused;
         EXPECT_EQ(found.error().kind, ErrorKind::unsupported);

@@ -11,7 +11,7 @@
 #include "graph/verify.h"
 #include "tests/graph/pass_case.h"
 
-namespace stitch::graph::testing {
+namespace stitch::graph::test {
 namespace {
 
 struct Windows {
@@ -250,4 +250,4 @@ TEST(Winograd, IsRightForRandomOnes) {
 }
 
 }  // namespace
-}  // namespace stitch::graph::testing
+}  // namespace stitch::graph::test

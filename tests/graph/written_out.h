@@ -5,7 +5,7 @@
 #include "graph/builder.h"
 
 /// A recurrence that is written out turn by turn, as exporters without loops do it.
-namespace stitch::graph::testing {
+namespace stitch::graph::test {
 
 struct WrittenOut {
   std::int64_t turns = 96, rows = 2, columns = 3;
@@ -98,4 +98,4 @@ inline std::vector<Value> write_out(Builder& b, const WrittenCell& how) {
   return {b.concatenate(outputs, 0), b.concatenate(by_inputs, 0), by_weight, by_recurrent};
 }
 
-}  // namespace stitch::graph::testing
+}  // namespace stitch::graph::test

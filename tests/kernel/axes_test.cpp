@@ -316,12 +316,12 @@ TEST(SquareAxes, CausalMaskOfOneCounter) {
 class RandomAxes : public testing::TestWithParam<int> {};
 
 TEST_P(RandomAxes, CoverEveryValueOnce) {
-  graph::testing::RandomGraphOptions options;
+  graph::test::RandomGraphOptions options;
   options.seed = GetParam();
   options.operators = 40;
   options.scan = options.arg_reduce = options.reduce_window = options.scatter = 1;
   options.most_extent = GetParam() % 2 == 0 ? 3 : 9;  // equal extents make squares
-  expect_consistent(graph::testing::random_graph(options));
+  expect_consistent(graph::test::random_graph(options));
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomAxes, testing::Range(1, 41));

@@ -26,7 +26,7 @@ TEST_P(Contractions, AreSumsOfProducts) {
   const Value x = b.parameter(dtype, left), y = b.parameter(dtype, right);
   const Value sums = products_summed(b, {x, y}, attributes);
   const Graph graph = finished(b, {b.dot(x, y, attributes), b.convert(sums, attributes.result)});
-  const auto results = graph::evaluate(graph, graph::testing::random_arguments(graph, 5));
+  const auto results = graph::evaluate(graph, graph::test::random_arguments(graph, 5));
   ASSERT_TRUE(results) << results.error().message;
   ASSERT_EQ((*results)[0].type, (*results)[1].type);
   ASSERT_GT((*results)[0].elements(), 1);

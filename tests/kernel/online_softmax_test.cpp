@@ -67,7 +67,7 @@ TEST(OnlineSoftmax, JoinsAMaximumWithItsSum) {
     EXPECT_LE(count(*after, Op::is_finite), 1) << name;
     ASSERT_EQ(after->parameters().size(), 2U) << name;
     ASSERT_EQ(after->results().size(), before.results().size()) << name;
-    graph::testing::expect_same_values(before, *after, 7, 1e-6, name);
+    graph::test::expect_same_values(before, *after, 7, 1e-6, name);
     EXPECT_FALSE(join_max_and_exp_sums(*after)) << name << ": nothing is left to join";
   }
 }
@@ -97,7 +97,7 @@ TEST(OnlineSoftmax, KeepsWhatSpecialRowsGive) {
     const Graph before = written({.dims = {6, 2500}, .otherwise = otherwise});
     const auto after = join_max_and_exp_sums(before);
     ASSERT_TRUE(after);
-    std::vector<graph::Tensor> arguments = graph::testing::random_arguments(before, 5);
+    std::vector<graph::Tensor> arguments = graph::test::random_arguments(before, 5);
     std::vector<double>& x = arguments[0].floats;
     std::fill_n(&x[0], 2500, -infinity);
     std::fill_n(&x[2500], 2499, -infinity);
@@ -131,7 +131,7 @@ TEST(OnlineSoftmax, TakesSeveralSumsOfAKernel) {
   ASSERT_TRUE(after);
   EXPECT_EQ(count(*after, Op::max_exp_sum), 2);
   EXPECT_EQ(count(*after, Op::reduce), 0);
-  graph::testing::expect_same_values(before, *after, 3, 1e-6, "two");
+  graph::test::expect_same_values(before, *after, 3, 1e-6, "two");
 }
 
 }  // namespace

@@ -192,7 +192,7 @@ inline Graph cell_backward(const RecurrentShape& s) {
 
 /// A loop over a random graph: what has a parameter's type may take its place in the next turn.
 inline Graph random_loop(std::uint64_t seed) {
-  graph::testing::RandomGraphOptions options;
+  graph::test::RandomGraphOptions options;
   options.seed = seed;
   options.operators = 8;
   options.parameters = 3;
@@ -200,7 +200,7 @@ inline Graph random_loop(std::uint64_t seed) {
   options.dot = seed % 2 * 3;
   options.scan = seed % 3 == 0 ? 2 : 0;
   options.scatter = seed % 5 == 0 ? 2 : 0;
-  Graph body = graph::testing::random_graph(options);
+  Graph body = graph::test::random_graph(options);
   Random random(seed);
   std::vector<Value> results;
   for (const NodeId parameter : body.parameters()) {

@@ -122,7 +122,7 @@ class Steps : public testing::TestWithParam<Cell> {};
 
 TEST_P(Steps, OfAllBlocksAreTheLoop) {
   const Graph kernel = GetParam().graph(GetParam().shape);
-  const std::vector<Tensor> arguments = graph::testing::random_arguments(kernel, 7);
+  const std::vector<Tensor> arguments = graph::test::random_arguments(kernel, 7);
   const auto expected = graph::evaluate(kernel, arguments);
   ASSERT_TRUE(expected) << expected.error().message;
   int tried = 0;
@@ -156,7 +156,7 @@ TEST(RandomSteps, OfAllBlocksAreTheLoop) {
     const Graph kernel = random_loop(seed);
     if (kernel.results().empty() || !recurrent_step(kernel, 1)) continue;
     ++tried;
-    const std::vector<Tensor> arguments = graph::testing::random_arguments(kernel, seed);
+    const std::vector<Tensor> arguments = graph::test::random_arguments(kernel, seed);
     const auto expected = graph::evaluate(kernel, arguments);
     ASSERT_TRUE(expected) << expected.error().message;
     for (const std::int64_t rows : {1, 2, 3, 4}) {
@@ -239,7 +239,7 @@ TEST(RecurrentStep, RandomBitsOfRowsAreThoseOfTheRows) {
   l.hand_on(h, b.select(keep, b.binary(Op::add, h, b.filled(DType::f32, {6, 4}, 1)), b.filled(DType::f32, {6, 4}, 0)));
   l.want(h);
   const Graph kernel = l.finish();
-  const std::vector<Tensor> arguments = graph::testing::random_arguments(kernel, 3);
+  const std::vector<Tensor> arguments = graph::test::random_arguments(kernel, 3);
   const auto expected = graph::evaluate(kernel, arguments);
   ASSERT_TRUE(expected) << expected.error().message;
   const auto step = recurrent_step(kernel, 2);
@@ -270,7 +270,7 @@ TEST(RecurrentStep, KnowsWhatABlockReadsOfASequence) {
   ASSERT_EQ((*step)->sequences.size(), 1U);
   EXPECT_EQ((*step)->sequences[0],
             (RecurrentStep::Sequence{(*step)->sequences[0].parameter, false, 8 * 4, 5 * 8 * 4, 4, 8 * 4}));
-  const std::vector<Tensor> arguments = graph::testing::random_arguments(kernel, 7);
+  const std::vector<Tensor> arguments = graph::test::random_arguments(kernel, 7);
   EXPECT_EQ(run(kernel, **step, arguments)[0].floats, (*graph::evaluate(kernel, arguments))[0].floats);
 }
 

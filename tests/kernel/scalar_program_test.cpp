@@ -214,15 +214,15 @@ INSTANTIATE_TEST_SUITE_P(Operators, LooksAt, testing::ValuesIn(examples()),
 class RandomItems : public testing::TestWithParam<int> {};
 
 TEST_P(RandomItems, ComputeWhatTheGraphMeans) {
-  graph::testing::RandomGraphOptions options;
+  graph::test::RandomGraphOptions options;
   options.seed = GetParam();
   options.operators = 12;
   options.most_elements = 200;
   options.reduce = 1;
   options.reduce_window = 1;
   if (GetParam() % 3 == 0) options.dtypes = {DType::f32, DType::s32};
-  const Graph graph = graph::testing::random_graph(options);
-  const std::vector<graph::Tensor> arguments = graph::testing::random_arguments(graph, options.seed);
+  const Graph graph = graph::test::random_graph(options);
+  const std::vector<graph::Tensor> arguments = graph::test::random_arguments(graph, options.seed);
   const auto expected = graph::evaluate(graph, arguments);
   ASSERT_TRUE(expected) << expected.error().message;
   Random random(options.seed);

@@ -81,7 +81,7 @@ TEST(SortedUpdates, GiveTheSame) {
     ASSERT_TRUE(after) << each.name;
     ASSERT_TRUE(graph::verify(*after).ok()) << each.name << ": " << graph::verify(*after).error().message;
     EXPECT_EQ(sorted_line(*after, scatter_in(*after)), each.sorted) << each.name;
-    graph::testing::expect_same_values(before, *after, 5, 0, each.name);
+    graph::test::expect_same_values(before, *after, 5, 0, each.name);
     EXPECT_FALSE(sort_updates(*after, each.line)) << each.name << ": they are sorted";
   }
 }

@@ -71,7 +71,7 @@ TEST(TiledScan, ComputesTheSame) {
       EXPECT_EQ(tile_of(*after), line.tile) << what;
       EXPECT_EQ(scans(*after), 2) << what;
       ASSERT_EQ(after->results().size(), 2U) << what;
-      graph::testing::expect_same_values(before, *after, 7, line.tolerance, what);
+      graph::test::expect_same_values(before, *after, 7, line.tolerance, what);
       EXPECT_FALSE(tile_scans(*after)) << what << ": nothing is left to tile";
     }
   }
@@ -113,7 +113,7 @@ TEST(TiledScan, TakesSeveralScansOfAKernel) {
   const auto after = tile_scans(before);
   ASSERT_TRUE(after);
   EXPECT_EQ(scans(*after), 5);
-  graph::testing::expect_same_values(before, *after, 3, 1e-5, "two of three");
+  graph::test::expect_same_values(before, *after, 3, 1e-5, "two of three");
 }
 
 }  // namespace

@@ -64,7 +64,7 @@ TEST(TiledVariance, SplitsRowsThatAreLongerThanATile) {
         << c.name;
     ASSERT_EQ(after->parameters().size(), 2U);
     EXPECT_EQ(after->node(after->parameters()[1]).type().dims, c.dims) << "the order of the parameters";
-    graph::testing::expect_same_values(before, *after, 7, 1e-6, c.name);
+    graph::test::expect_same_values(before, *after, 7, 1e-6, c.name);
     EXPECT_FALSE(tile_variances(*after)) << c.name << ": the tiles' own variances are short";
   }
 }
@@ -75,7 +75,7 @@ TEST(TiledVariance, HoldsForAnyValueMadeOfTheSum) {
     const Graph before = standardised({3, 9000}, {1}, DType::f32, divisor);
     const auto after = tile_variances(before);
     ASSERT_TRUE(after);
-    graph::testing::expect_same_values(before, *after, 3, 1e-6, fmt::format("divided by {}", divisor));
+    graph::test::expect_same_values(before, *after, 3, 1e-6, fmt::format("divided by {}", divisor));
   }
 }
 
@@ -97,7 +97,7 @@ TEST(TiledVariance, IsAccurateFarFromZero) {
   const Graph before = standardised(dims, {1});
   const auto after = tile_variances(before);
   ASSERT_TRUE(after);
-  std::vector<graph::Tensor> arguments = graph::testing::random_arguments(before, 5);
+  std::vector<graph::Tensor> arguments = graph::test::random_arguments(before, 5);
   for (double& value : arguments[1].floats) value = static_cast<float>(3000 + value);
   graph::EvaluateOptions rounded;
   rounded.round = true;

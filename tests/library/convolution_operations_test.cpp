@@ -89,7 +89,7 @@ class ConvolutionOperationsEmulated : public OnAnEmulatedDriver {
     int taken = 0;
     for (int i = 0; i < 200; ++i) {
       SCOPED_TRACE(i);
-      const graph::Graph call = graph::testing::random_convolution(random);
+      const graph::Graph call = graph::test::random_convolution(random);
       if (call.size() == 0) continue;
       const auto how = graph::describe_convolution(call);
       if (!how || how->is_empty()) continue;

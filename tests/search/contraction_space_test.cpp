@@ -105,6 +105,29 @@ TEST(ContractionSpace, TheBestAreThoseOfLeastTime) {
   }
 }
 
+/// What is far below the greatest bound is left out, whichever of the two comes first.
+TEST(ContractionSpace, IsPrunedByABound) {
+  const auto problem = *kernel::derive_contraction(matmul(DType::f16, 256, 256, 1024));
+  const auto predict = [](const ContractionSchedule& s) { return static_cast<double>(s.block_rows); };
+  const auto bound = [](const ContractionSchedule& s) { return s.block_rows >= 64 ? 0.8 : 0.4; };
+  const auto turned = [&](const ContractionSchedule& s) { return s.block_rows >= 64 ? 0.4 : 0.8; };
+  const auto least = [&](double share, const auto& by) {
+    const auto ranked = best_contractions(problem, device(), predict, {.count = 1, .least_bound = share}, by);
+    EXPECT_EQ(ranked->enumerated, std::ssize(all_of(problem)));
+    EXPECT_EQ(ranked->pruned > 0, share > 0.5);
+    return ranked->best[0].schedule.block_rows;
+  };
+  EXPECT_EQ(least(0, bound), 16);
+  EXPECT_EQ(least(0.45, bound), 16);
+  EXPECT_EQ(least(0.6, bound), 64);
+  EXPECT_EQ(least(0.6, turned), 16);
+  const auto more = [](const ContractionSchedule& s) { return -static_cast<double>(s.block_rows); };
+  EXPECT_LT(
+      best_contractions(problem, device(), more, {.count = 1, .least_bound = 0.6}, turned)->best[0].schedule.block_rows,
+      64);
+  EXPECT_GE(best_contractions(problem, device(), more, {.count = 1}, turned)->best[0].schedule.block_rows, 64);
+}
+
 TEST(ContractionSpace, OfEqualOnesThoseWithThreeStagesAreFirst) {
   const auto first = [](std::int64_t depth, const auto& predict) {
     const auto problem = *kernel::derive_contraction(matmul(DType::f16, 256, 256, depth));

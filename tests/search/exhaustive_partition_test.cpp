@@ -38,7 +38,7 @@ Graph diamond() {
 }
 
 Graph small_fragment(std::uint64_t seed) {
-  graph::testing::RandomGraphOptions options;
+  graph::test::RandomGraphOptions options;
   options.seed = seed;
   options.operators = 7;
   options.parameters = 2 + seed % 2;
@@ -46,7 +46,7 @@ Graph small_fragment(std::uint64_t seed) {
     options.most_extent = 1024;
     options.most_elements = 1 << 22;
   }
-  return graph::testing::random_graph(options);
+  return graph::test::random_graph(options);
 }
 
 /// Launches are nearly free, and shared memory and operators cost: partitions with several kernels win.

@@ -22,7 +22,7 @@ using namespace kernel::test;
 namespace {
 
 Graph random_fragment(std::uint64_t seed) {
-  graph::testing::RandomGraphOptions options;
+  graph::test::RandomGraphOptions options;
   options.seed = seed;
   options.operators = 10 + seed % 3 * 6;
   options.parameters = 2 + seed % 4;
@@ -30,7 +30,7 @@ Graph random_fragment(std::uint64_t seed) {
   options.arg_reduce = 1;
   options.reduce_window = seed % 2;
   if (seed % 5 == 0) options.dtypes = {DType::f32, DType::bf16, DType::s32};
-  return graph::testing::random_graph(options);
+  return graph::test::random_graph(options);
 }
 
 // ---- every plan ---------------------------------------------------------------------------------------------------
@@ -46,7 +46,7 @@ TEST_P(RandomPlan, IsRunnableCompleteAndAsFastAsUnfused) {
   ASSERT_TRUE(unfused) << unfused.error().message;
   const auto fused = explore_fusion(fragment, cache, {});
   ASSERT_TRUE(fused) << fused.error().message;
-  const std::vector<graph::Tensor> arguments = graph::testing::random_arguments(fragment, seed);
+  const std::vector<graph::Tensor> arguments = graph::test::random_arguments(fragment, seed);
   for (const FusionPlan* plan : {&*unfused, &*fused}) {
     check_plan(fragment, *plan);
     check_values(fragment, *plan, arguments);
@@ -61,7 +61,7 @@ INSTANTIATE_TEST_SUITE_P(Seeds, RandomPlan, testing::Range(1, 31));
 TEST(EdgePlan, IsRunnableOrRefused) {
   int plans = 0;
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
-    Graph fragment = graph::testing::edge_graph(seed);
+    Graph fragment = graph::test::edge_graph(seed);
     for (const bool simplified : {false, true}) {
       if (simplified) {
         ASSERT_TRUE(graph::simplify(fragment));
@@ -123,7 +123,7 @@ TEST_P(RandomPartition, IsAPlanOrACircle) {
   if (plan) {
     EXPECT_EQ(plan->kernels.size(), parts.size());
     check_plan(fragment, *plan);
-    check_values(fragment, *plan, graph::testing::random_arguments(fragment, seed));
+    check_values(fragment, *plan, graph::test::random_arguments(fragment, seed));
   } else {
     EXPECT_EQ(plan.error().kind, ErrorKind::constraint);
   }
@@ -180,11 +180,11 @@ INSTANTIATE_TEST_SUITE_P(Settings, FusionSetting, testing::ValuesIn(settings()),
 class PlanDeterminism : public testing::TestWithParam<int> {};
 
 TEST_P(PlanDeterminism, ThreadsAndRepetitionChangeNothing) {
-  graph::testing::RandomGraphOptions options;
+  graph::test::RandomGraphOptions options;
   options.seed = GetParam();
   options.operators = 30;
   options.parameters = 5;
-  const Graph fragment = graph::testing::random_graph(options);
+  const Graph fragment = graph::test::random_graph(options);
   const RoughScorer scorer;
   std::string first;
   for (const std::size_t threads : {1U, 2U, 8U, 8U, 2U}) {

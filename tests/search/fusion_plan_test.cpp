@@ -274,7 +274,6 @@ TEST(PlanBytes, SumUpTheKernelsAndWhatTheyHandOver) {
   EXPECT_EQ(plan_bytes(*fused), 3 * (std::int64_t{4} << 16));
 }
 
-}  // namespace
 TEST(ScheduledBytes, GroupsThatReadDifferentPartsReadNothingAgain) {
   // The parts of a packed projection have axes of their own, so each is a group.
   Builder b;
@@ -288,4 +287,5 @@ TEST(ScheduledBytes, GroupsThatReadDifferentPartsReadNothingAgain) {
   EXPECT_EQ(kernel::scheduled_bytes(graph, program), 2 * 64 * 300 * 4);
 }
 
+}  // namespace
 }  // namespace stitch::search::test

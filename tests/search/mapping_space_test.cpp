@@ -368,10 +368,10 @@ TEST(MappingSpace, AWarpLiesOnBothAxesOfATranspose) {
 class RandomMappings : public testing::TestWithParam<int> {};
 
 TEST_P(RandomMappings, CoverEveryAxisAndFitTheBlock) {
-  graph::testing::RandomGraphOptions options;
+  graph::test::RandomGraphOptions options;
   options.seed = GetParam();
   options.operators = 10;
-  const Graph graph = graph::testing::random_graph(options);
+  const Graph graph = graph::test::random_graph(options);
   const kernel::KernelStructure structure = structure_of(graph, {});
   for (const kernel::PhaseStructure& phase : structure.phases) {
     for (const kernel::GroupStructure& group : phase.groups) {

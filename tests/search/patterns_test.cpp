@@ -26,11 +26,11 @@ struct Explored {
 };
 
 Graph random_fragment(std::uint64_t seed, int operators) {
-  graph::testing::RandomGraphOptions options;
+  graph::test::RandomGraphOptions options;
   options.seed = seed;
   options.operators = operators;
   options.scan = 1;
-  return graph::testing::random_graph(options);
+  return graph::test::random_graph(options);
 }
 
 /// A vertex outside that lies on a way out of the set and back in.

@@ -25,13 +25,13 @@ FusionOptions few_together() {
 class PiecesPlan : public testing::TestWithParam<int> {};
 
 TEST_P(PiecesPlan, IsRunnableCompleteAndRight) {
-  graph::testing::RandomGraphOptions random;
+  graph::test::RandomGraphOptions random;
   random.seed = GetParam();
   random.operators = 24;
   random.parameters = 3;
   random.scan = GetParam() % 2;
   random.arg_reduce = 1;
-  const Graph fragment = graph::testing::random_graph(random);
+  const Graph fragment = graph::test::random_graph(random);
   const RoughScorer scorer;
   KernelCache cache(scorer, {});
   ASSERT_GT(operators_of(fragment), 4);
@@ -40,7 +40,7 @@ TEST_P(PiecesPlan, IsRunnableCompleteAndRight) {
   const auto plan = explore_fusion(fragment, cache, few_together());
   ASSERT_TRUE(plan) << plan.error().message;
   check_plan(fragment, *plan);
-  check_values(fragment, *plan, graph::testing::random_arguments(fragment, random.seed));
+  check_values(fragment, *plan, graph::test::random_arguments(fragment, random.seed));
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, PiecesPlan, testing::Range(1, 31));
@@ -49,7 +49,7 @@ INSTANTIATE_TEST_SUITE_P(Seeds, PiecesPlan, testing::Range(1, 31));
 TEST(PiecesEdgePlan, IsRunnable) {
   int plans = 0;
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
-    Graph fragment = graph::testing::edge_graph(seed);
+    Graph fragment = graph::test::edge_graph(seed);
     ASSERT_TRUE(graph::simplify(fragment));
     const RoughScorer scorer;
     KernelCache cache(scorer, {});
@@ -64,10 +64,10 @@ TEST(PiecesEdgePlan, IsRunnable) {
 }
 
 TEST(ExploringStops, WhenItIsTold) {
-  graph::testing::RandomGraphOptions random;
+  graph::test::RandomGraphOptions random;
   random.seed = 3;
   random.operators = 40;
-  const Graph fragment = graph::testing::random_graph(random);
+  const Graph fragment = graph::test::random_graph(random);
   const RoughScorer scorer;
   KernelCache cache(scorer, {});
   std::stop_source stop;

@@ -110,13 +110,13 @@ TEST(StitchExplorer, WideIsNeverWorse) {
 class RandomKernel : public testing::TestWithParam<int> {};
 
 TEST_P(RandomKernel, HasASchedule) {
-  graph::testing::RandomGraphOptions options;
+  graph::test::RandomGraphOptions options;
   options.seed = GetParam();
   options.operators = 8;
   options.arg_reduce = 1;
   options.scan = 1;
   options.reduce_window = 1;
-  const Graph graph = graph::testing::random_graph(options);
+  const Graph graph = graph::test::random_graph(options);
   const RoughScorer scorer;
   const auto found = explore_stitches(graph, scorer, {});
   ASSERT_TRUE(found) << found.error().message;

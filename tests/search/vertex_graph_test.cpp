@@ -81,10 +81,10 @@ TEST(VertexGraph, HoldsWhatMustBeStoredAndNothingElse) {
 class RandomVertices : public testing::TestWithParam<int> {};
 
 TEST_P(RandomVertices, ReachWhatTheirEdgesReach) {
-  graph::testing::RandomGraphOptions options;
+  graph::test::RandomGraphOptions options;
   options.seed = GetParam();
   options.operators = 80;
-  const Graph graph = graph::testing::random_graph(options);
+  const Graph graph = graph::test::random_graph(options);
   const VertexGraph vertices(graph);
   for (int v = 0; v < vertices.size(); ++v) {
     VertexSet reached(vertices.size());

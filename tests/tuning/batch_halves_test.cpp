@@ -47,7 +47,7 @@ Graph halved(const Graph& graph) {
   EXPECT_TRUE(result.ok()) << (result ? "" : result.error().message);
   if (!result) return graph;
   EXPECT_TRUE(graph::verify(*result).ok());
-  for (const std::uint64_t seed : {1, 2}) graph::testing::expect_same_values(graph, *result, seed, 0, "halved");
+  for (const std::uint64_t seed : {1, 2}) graph::test::expect_same_values(graph, *result, seed, 0, "halved");
   return *result;
 }
 

@@ -282,7 +282,7 @@ TEST_F(ModelTrainingTest, ATunerPredictsByTheModelThatItIsGiven) {
   options.target = "a100";
   EXPECT_EQ(Tuner::create(options, shared_device(), nullptr, files, clock_).error().kind, ErrorKind::invalid_argument);
   options.cost_model = nullptr;
-  EXPECT_EQ((*Tuner::create(options, shared_device(), nullptr, files, clock_))->scorer_name(), "analytical v11");
+  EXPECT_EQ((*Tuner::create(options, shared_device(), nullptr, files, clock_))->scorer_name(), "analytical v12");
 }
 
 // What a daemon does by itself: a fragment is tuned, the store's measurements have grown, models are trained when there
@@ -322,7 +322,7 @@ profiler::Recording recording_of(Result<graph::Graph> graph) {
   profiler::Recording recording;
   recording.generator = codegen::generator_version();
   recording.target = "h100";
-  recording.scorer = "analytical v11";
+  recording.scorer = "analytical v12";
   recording.device.key = "GPU-7";
   recording.feature_names = costmodel::feature_names();
   profiler::RecordedKernel kernel;

@@ -77,7 +77,7 @@ class DeviceSuiteGpu : public testing::Test {
 void tune_random_graphs(const Tuner& tuner, int first, int last) {
   int kernels = 0;
   for (int seed = first; seed <= last; ++seed) {
-    graph::testing::RandomGraphOptions options;
+    graph::test::RandomGraphOptions options;
     options.seed = static_cast<std::uint64_t>(seed);
     options.operators = 6 + seed % 20;
     options.most_extent = seed % 3 == 0 ? 70 : 9;
@@ -85,7 +85,7 @@ void tune_random_graphs(const Tuner& tuner, int first, int last) {
     options.arg_reduce = options.scan = 1;
     if (seed % 4 == 1) options.dtypes = {graph::DType::f32, graph::DType::bf16};
     if (seed % 4 == 2) options.dtypes = {graph::DType::f16, graph::DType::s32};
-    const auto form = graph::canonicalise(graph::testing::random_graph(options));
+    const auto form = graph::canonicalise(graph::test::random_graph(options));
     ASSERT_TRUE(form.ok()) << form.error().message;
     const auto tuned = tuner.tune({.fragment = form->graph, .name = fmt::format("random {}", seed)});
     if (!tuned) {

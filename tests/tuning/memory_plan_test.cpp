@@ -102,14 +102,14 @@ api::Program built(graph::Graph graph, const ProgramOptions& options = {}) {
 TEST(MemoryPlanTest, NobodyWritesWhatIsStillRead) {
   int lent = 0;
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
-    graph::testing::RandomGraphOptions options;
+    graph::test::RandomGraphOptions options;
     options.seed = seed;
     options.operators = 40;
     options.results = 4;
     options.dot = 8;
     options.most_extent = 40;
     options.most_elements = 20000;
-    graph::Graph graph = graph::testing::random_graph(options);
+    graph::Graph graph = graph::test::random_graph(options);
     ASSERT_TRUE(graph::simplify(graph).ok());
     const auto program = build_program(graph);
     ASSERT_TRUE(program.ok()) << "seed " << seed << ": " << program.error().message;

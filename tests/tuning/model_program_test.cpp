@@ -97,7 +97,7 @@ TEST_F(ModelProgramEmulated, TakesAnAttentionWithoutAPlanApart) {
 /// Whichever of its products are one kernel: everything has a plan, also where none with exponentials can be made.
 TEST_F(ModelProgramEmulated, TrainsAnAttention) {
   import::Imported model;
-  model.graph = graph::testing::training_graph(
+  model.graph = graph::test::training_graph(
       {.name = "trained", .batch = {2}, .rows = 24, .keys = 40, .depth = 16, .width = 16, .causal = true});
   for (const bool breaks : {false, true}) {
     device_.breaks = [=](const std::string& ptx) { return breaks && is_product_text(ptx) && has_exponential(ptx); };

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "codegen/contraction/contraction_epilogue.h"
+#include "costmodel/contraction/pruning_bound.h"
 #include "costmodel/uncertainty.h"
 #include "kernel/contraction/computed_operand.h"
 #include "kernel/contraction/gated_contraction.h"
@@ -73,7 +74,10 @@ Result<ContractionChoice> choose_contraction(const kernel::ContractionProblem& p
     return predicted_us(problem, schedule, costmodel::contraction_time(problem, schedule, device, constants), device,
                         model);
   };
-  STITCH_ASSIGN(choice.ranked, search::best_contractions(problem, device, predict, options));
+  const auto bound = [&](const kernel::ContractionSchedule& schedule) {
+    return costmodel::pruning_bound(problem, schedule, device).product();
+  };
+  STITCH_ASSIGN(choice.ranked, search::best_contractions(problem, device, predict, options, bound));
   choice.time = costmodel::contraction_time(problem, choice.ranked.best.front().schedule, device, constants);
   STITCH_ASSIGN(choice.library, library_price(problem, device, constants));
   choice.uncertainty_us = costmodel::difference_uncertainty_us(problem, choice.ranked.best.front().schedule,

@@ -6,6 +6,7 @@
 #include "base/result.h"
 #include "graph/cut_graph.h"
 #include "graph/graph.h"
+#include "kernel/contraction/column_sums.h"
 
 // Sums over rows in two steps, of which the kernel of a product makes the first: the gradient of a bias adds up all
 // rows of what a product leaves, that of a norm's scale what is made of it. A block has a tile of the rows, so that it
@@ -30,7 +31,7 @@ struct GroupedSums {
 };
 
 /// Rows of a group: what every tile of tensor cores is a multiple of, or a part of that where there are not so many.
-inline constexpr std::int64_t most_rows_of_group = 64, least_rows_of_group = 16;
+inline constexpr std::int64_t most_rows_of_group = 64, least_rows_of_group = kernel::least_column_group;
 
 /// With sums over at least two groups of all leading dimensions but the last ones, of floating-point types of at most
 /// 32 bits. Error: internal (types that cannot be inferred again).

@@ -43,11 +43,8 @@ stitch_ac28b976a2af(const f32* __restrict__ in0, const s32* __restrict__ in1, co
     lowest = ranges[lane].x;
     highest = ranges[lane].y;
   }
-#pragma unroll
-  for (int step = 16; step > 0; step /= 2) {
-    lowest = min(lowest, __shfl_xor_sync(0xffffffffu, lowest, step));
-    highest = max(highest, __shfl_xor_sync(0xffffffffu, highest, step));
-  }
+  lowest = lowest_of_warp(lowest);
+  highest = highest_of_warp(highest);
   for (int first = 0; first < 1024; first += 1024) {
     unsigned own = 0;
     int count = 0;
