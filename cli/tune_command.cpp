@@ -32,11 +32,13 @@ Error in_model(const std::filesystem::path& model, const Error& error) {
   return error.kind == ErrorKind::cancelled ? error : error.within(model.string());
 }
 
-import::ImportOptions asked_of(const TuneOptions& options){import::ImportOptions asked;
-asked.constraints = options.common.constraints;
-asked.donations = options.donations;
-return asked;
-}  // namespace
+// (clang-format 14 takes a line that begins with `import` for a module's, hence the whole name.)
+stitch::import::ImportOptions asked_of(const TuneOptions& options) {
+  import::ImportOptions asked;
+  asked.constraints = options.common.constraints;
+  asked.donations = options.donations;
+  return asked;
+}
 
 Result<ExitCode> plan(const TuneOptions& options) {
   const Interruption interruption;
@@ -128,7 +130,7 @@ void add(CLI::App& app, const char* name, const char* about, Result<ExitCode> (*
   });
 }
 
-}  // namespace stitch::cli
+}  // namespace
 
 void add_plan_command(CLI::App& app, ExitCode& code) {
   add(app, "plan", "Import a model, explore fusion plans and schedules, predict; nothing is compiled", plan, false,

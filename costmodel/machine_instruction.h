@@ -73,7 +73,7 @@ void read_control(std::uint64_t high, MachineInstruction& instruction);
 
 /// Reads the code of a kernel for an architecture (90: sm_90, sm_90a), 16 bytes an instruction, without a tool of
 /// NVIDIA's. Operations are known by the low bits of their encodings: those that nvdisasm 13.5 names in 900 kernels of
-/// others for sm_80, sm_90a, sm_100a and sm_120a; tests/codegen/machine_code_test.cpp compares the two on kernels of
+/// others for sm_80, sm_90a, sm_100a and sm_120a; tests/golden/machine_code_test.cpp compares the two on kernels of
 /// ours where there is an nvdisasm. An operation that is not known has no name and Pipe::other. Errors: parse: no
 /// instruction, or a rest of less than 16 bytes.
 Result<std::vector<MachineInstruction>> decode_instructions(std::string_view code, int architecture);

@@ -29,8 +29,8 @@ std::map<int, std::string> names_of_fragments(const api::Program& program) {
   return names;
 }
 
-Result<ProgramKernel> kernel_of(Product product, const graph::Graph& graph, const DeviceSpec& device) {
-  STITCH_TRY(choose(product, device, tuning::space_under(graph.constraints, 1)));
+/// `product`: with the schedule that is chosen.
+ProgramKernel kernel_of(const Product& product, const graph::Graph& graph) {
   const ProductSummary summary = summary_of(product);
   ProgramKernel kernel{
       .kind = "product", .name = summary.problem, .runs = summary.schedule, .us = summary.predicted_us};
@@ -38,6 +38,36 @@ Result<ProgramKernel> kernel_of(Product product, const graph::Graph& graph, cons
   kernel.bound_by = summary.bound_by;
   kernel.bytes = static_cast<double>(kernel::least_bytes(graph));
   return kernel;
+}
+
+/// Chooses as tuning::product_kernels does: of what is scaled also among kernels that make its operands into what they
+/// stand for where they load them, since not every device has tensor cores for the others.
+Status choose_as_planned(Product& product, const graph::Graph& graph, const DeviceSpec& device) {
+  const search::ContractionSpaceOptions space = tuning::space_under(graph.constraints, 1);
+  const Status chosen = choose(product, device, space);
+  const auto* one = std::get_if<ContractionCase>(&product.of);
+  if (one == nullptr || !one->problem.scales) return chosen;
+  auto dequantised = tuning::dequantised_product(graph);
+  if (!dequantised) return chosen;
+  Product other = product;
+  other.of = ContractionCase{*std::move(dequantised)};
+  if (!choose(other, device, space)) return chosen;
+  if (!chosen || summary_of(other).predicted_us < summary_of(product).predicted_us) product = std::move(other);
+  return {};
+}
+
+/// The products of a program by their fragments' numbers, their schedules ranked. Errors: constraint (none is legal),
+/// with the fragment's place; cancelled.
+Result<std::map<int, Product>> chosen_products(const api::Program& program, std::map<int, std::string>& names,
+                                               const DeviceSpec& device, const std::stop_token& stop) {
+  std::map<int, Product> products;
+  for (auto& [fragment, product] : products_by_fragment(program)) {
+    if (stop.stop_requested()) return make_error(ErrorKind::cancelled, "stopped while ranking '{}'", names[fragment]);
+    const Status chosen = choose_as_planned(product, program.fragments[fragment].graph, device);
+    if (!chosen) return chosen.error().within(names[fragment]);
+    products.emplace(fragment, std::move(product));
+  }
+  return products;
 }
 
 /// Each kernel of a fragment's plan.
@@ -71,27 +101,29 @@ Result<ProgramKernels> kernels_of(const api::Program& program, const tuning::Tun
   const auto keep = [&](int fragment, const search::FusionPlan& plan) {
     planned.emplace(fragment, kernels_of_plan(plan, tuner.scorer()));
   };
-  STITCH_ASSIGN(const auto steps, tuning::price_steps(program, tuner, stop, keep));
+  const DeviceSpec& device = tuner.scorer().device();
+  std::map<int, std::string> names = names_of_fragments(program);
+  STITCH_ASSIGN(const auto products, chosen_products(program, names, device, stop));
+  const auto priced = [&](int fragment) -> std::optional<double> {
+    const auto found = products.find(fragment);
+    return found == products.end() ? std::nullopt : std::optional(summary_of(found->second).predicted_us);
+  };
+  STITCH_ASSIGN(const auto steps, tuning::price_steps(program, tuner, stop, keep, priced));
   const tuning::ProgramPrice price = tuning::sum_of(steps);
   ProgramKernels result{{}, price.copies, price.foreign_steps, price.us, price.saved_us};
-  const DeviceSpec& device = tuner.scorer().device();
   const auto add = [&](ProgramKernel kernel, double times) {
     kernel.times = times;
     kernel.memory_us = kernel.bytes / device.reachable_bandwidth() * 1e6;
     result.kernels.push_back(std::move(kernel));
   };
 
-  std::map<int, Product> products;
-  for (auto& [fragment, product] : products_by_fragment(program)) products.emplace(fragment, std::move(product));
-  std::map<int, std::string> names = names_of_fragments(program);
   for (const auto& [number, times] : price.fragment_runs) {
     if (stop.stop_requested()) return make_error(ErrorKind::cancelled, "stopped while explaining '{}'", names[number]);
     const graph::Graph& graph = program.fragments[number].graph;
     if (const auto found = products.find(number); found != products.end()) {
-      auto kernel = kernel_of(std::move(found->second), graph, device);
-      if (!kernel) return kernel.error().within(names[number]);
-      STITCH_ASSIGN(kernel->rival_measured_us, measured(graph));
-      add(*std::move(kernel), times);
+      ProgramKernel kernel = kernel_of(found->second, graph);
+      STITCH_ASSIGN(kernel.rival_measured_us, measured(graph));
+      add(std::move(kernel), times);
       continue;
     }
     for (ProgramKernel& kernel : planned.at(number)) add(std::move(kernel), times);

@@ -27,7 +27,9 @@ Status Service::make_program(const JobContext& context, const db::Upload& model,
       .name = name, .source = sha256(model.bytes), .tunes = true, .memory = remembering_, .stop = context.stop()};
   std::set<Hash128> tried;
   for (const db::Workload::Part& part : workload.parts) tried.insert(part.fragment);
-  // Plans of products are made, and the library's calls measured beside them, until nobody's time changes the program.
+  const auto report = [&](const tuning::Progress& progress) { context.report(progress); };
+  // Plans of products are made, and the library's calls measured beside them, until nobody's time changes the program,
+  // and no product is without a plan: where one step has none, no step is launched on a stream.
   tuning::ProductChoices choices(tuner_, remembering_, {}, true, context.stop());
   while (true) {
     const auto program = tuning::outline_program(imported, tuner_, request, choices);
@@ -40,7 +42,7 @@ Status Service::make_program(const JobContext& context, const db::Upload& model,
     STITCH_TRY(tune_fragments(context, *program, name, tried));
     api::Program planned = *program;
     for (api::ProgramFragment& fragment : planned.fragments) STITCH_TRY(add_plan(fragment));
-    STITCH_ASSIGN(const bool again, choices.settle(planned));
+    STITCH_ASSIGN(const bool again, choices.settle(planned, report));
     if (again) continue;
     metrics_.count_program();
     return store_.put_program({workload.key, program->id, tuner_.target().device, std::string(name),

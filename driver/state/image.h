@@ -15,8 +15,8 @@ struct ImageText {
 
 /// The PTX in an image as cuModuleLoadData takes it, whose size only it itself tells: PTX text; a fat binary
 /// (fatbinary.h of the toolkit; also one wrapped for the linker) that holds PTX, compressed or not; or a cubin whose
-/// PTX was filed beside it when it was compiled, under `ptx_name` in the folder STITCH_EMULATED_PTX (driver/nvrtc does
-/// so). An image with machine code alone is CUDA_ERROR_NO_BINARY_FOR_GPU, as it is on a GPU of another architecture.
+/// PTX was filed beside it when it was compiled, under `ptx_name` in the folder STITCH_EMULATED_PTX (nvrtc_main.cpp
+/// does). An image with machine code alone is CUDA_ERROR_NO_BINARY_FOR_GPU, as it is on a GPU of another architecture.
 ImageText text_of_image(const void* image);
 
 /// The name of the file that holds a cubin's PTX: of the cubin's content, which is an ELF file and says itself how

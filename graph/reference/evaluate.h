@@ -26,7 +26,7 @@ namespace stitch::graph {
 /// returns one tensor per box in the same order.
 ///
 /// Only what those boxes depend on is computed: demand is propagated backwards box by box
-/// (graph/reference/evaluate_demand.h), integer index operands of gathers, scatters and dynamic slices are evaluated
+/// (graph/reference/evaluate_demand.cpp), integer index operands of gathers, scatters and dynamic slices are evaluated
 /// first so that only the rows they name are read, and values are freed after their last use. Single-threaded and
 /// reentrant. Semantics of every operator: docs/ir.md. Errors: invalid_argument (an input or box that does not fit),
 /// unsupported (an opaque operator is needed; the message names it), resource_exhausted, cancelled, and whatever an

@@ -19,6 +19,8 @@ constexpr std::int64_t fewest_updates = 64;
 constexpr std::int64_t most_tests = std::int64_t{1} << 25;
 /// Beside atomics: updates of a place, on average.
 constexpr std::int64_t most_updates_of_place = 8;
+/// Kernels count updates in s32, up to the end of the last chunk that a block reads.
+constexpr std::int64_t most_updates = std::int64_t{1} << 30;
 
 /// Whole slices of the operand along one dimension.
 bool takes_rows(const graph::Graph& graph, const graph::Node& node) {
@@ -44,8 +46,8 @@ bool searched_by_block(const graph::Graph& graph, graph::NodeId scatter) {
   const std::int64_t row = node.type().elements() / places;
   if (row < least_row) return false;
   const std::int64_t updates = graph.type(node.operands[2]).elements() / row;
-  if (updates <= fewest_updates) return false;
-  if (graph.constraints.fixes_order()) return updates < std::numeric_limits<std::int32_t>::max();
+  if (updates <= fewest_updates || updates > most_updates) return false;
+  if (graph.constraints.fixes_order()) return true;
   return updates <= most_tests / places && updates <= most_updates_of_place * places;
 }
 

@@ -6,11 +6,6 @@
 namespace stitch::lab {
 namespace {
 
-using graph::Dims;
-using graph::DType;
-using graph::Op;
-using graph::Value;
-
 /// An attention of [batch, heads, rows, depth], heads of which share keys and values, and its parts.
 class AttentionDrawing {
  public:

@@ -3,11 +3,6 @@
 namespace stitch::lab {
 namespace {
 
-using graph::Dims;
-using graph::DType;
-using graph::Op;
-using graph::Value;
-
 /// Sizes of a dimension that windows move along, so that at least one fits.
 struct MovingWindow {
   std::int64_t extent, window, stride, low, high, holes, dilation;

@@ -5,11 +5,6 @@
 namespace stitch::lab {
 namespace {
 
-using graph::Dims;
-using graph::DType;
-using graph::Op;
-using graph::Value;
-
 /// Of a side of a product: its free and its contracted dimension among [batch, free, depth] or, turned, [batch, depth,
 /// free].
 struct Side {

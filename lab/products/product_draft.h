@@ -8,6 +8,12 @@
 
 namespace stitch::lab {
 
+// What all kinds are drawn of.
+using graph::Dims;
+using graph::DType;
+using graph::Op;
+using graph::Value;
+
 /// A random product while it is drawn: numbers, extents and types as all kinds need them.
 class ProductDraft {
  public:

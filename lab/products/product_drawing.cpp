@@ -3,11 +3,6 @@
 namespace stitch::lab {
 namespace {
 
-using graph::Dims;
-using graph::DType;
-using graph::Op;
-using graph::Value;
-
 /// Of which operands, in which type results are, and what f32 may be made of.
 struct ProductTypes {
   DType operand = DType::f16, result = DType::f16;

@@ -223,7 +223,7 @@ struct Subject {
   graph::EvaluateOptions evaluate;
   std::int64_t most_compared;
   std::int64_t slabs = 1;
-  std::vector<std::int64_t> slab_steps = {};  ///< by result (kernel/program/slabs.h)
+  std::vector<std::int64_t> slab_steps = {};  ///< by result (kernel/program/slab_choice.h)
 };
 
 /// A block takes the same tiles of every slab. A slab that was left out is not seen by comparing what was written.

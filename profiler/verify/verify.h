@@ -82,7 +82,7 @@ struct Execution {
   /// Operations that the reference takes for one element of a result alone, where they are many: a product's depth.
   std::int64_t element_operations = 1;
   std::int64_t slabs = 1;
-  std::vector<std::int64_t> slab_steps = {};  ///< by result (kernel/program/slabs.h)
+  std::vector<std::int64_t> slab_steps = {};  ///< by result (kernel/program/slab_choice.h)
   /// Blocks to run where the device can run some of them, drawn by `seed`.
   std::function<BlockSample(std::int64_t budget, std::uint64_t seed)> sample;
 };

@@ -5,11 +5,12 @@
 
 namespace stitch::fuzz {
 
-import::ImportOptions import_limits(){import::ImportOptions options;
-options.max_bytes = 1 << 24;
-options.max_nodes = 1 << 13;
-return options;
-}  // namespace stitch::fuzz
+stitch::import::ImportOptions import_limits() {
+  import::ImportOptions options;
+  options.max_bytes = 1 << 24;
+  options.max_nodes = 1 << 13;
+  return options;
+}
 
 void check_model(const Result<import::Imported>& imported) {
   if (imported) {

@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "db/sqlite.h"
 #include "db/sqlite_store.h"
+#include "graph/builder.h"
 #include "graph/codec/codec.h"
 #include "import/import.h"
 #include "profiler/runner/protocol.h"
@@ -132,6 +133,28 @@ profiler::InputSource random_values() {
   return {graph::TensorType{graph::DType::f32, {8, 64}}, profiler::Distribution::mixed, 7, std::nullopt};
 }
 
+/// A product that a library computes.
+profiler::PrepareRequest prepare_request() {
+  graph::Builder b;
+  const graph::Value x = b.parameter(graph::DType::f16, {8, 16}), w = b.parameter(graph::DType::f16, {16, 8});
+  return {*b.finish({b.dot(x, w, {{}, {}, {1}, {0}, graph::DType::f16})})};
+}
+
+/// A kernel, a copy and a library's call as one CUDA graph, on two sets of buffers.
+profiler::MeasureRequest measure_request() {
+  profiler::MeasureRequest request;
+  request.task.cuda_graph = true;
+  for (int set = 0; set < 2; ++set) {
+    const auto buffer = [set](int number) { return profiler::BufferHandle{3 * set + number, 4096, 0}; };
+    profiler::PlannedLaunch launch;
+    launch.kernel.id = 0;
+    launch.arguments = {buffer(0), std::int64_t{-1}};
+    request.task.rotations.push_back({launch, profiler::PlannedCopy{buffer(0), buffer(1), 64},
+                                      profiler::PlannedCall{{0}, {buffer(0), buffer(1)}, buffer(2)}});
+  }
+  return request;
+}
+
 profiler::AllocateRequest allocate_request(profiler::SentFill fill) {
   return {"x", 4096, std::move(fill), profiler::Access::read_write};
 }
@@ -159,6 +182,8 @@ void write_messages(const fs::path& out) {
   request(profiler::ReadRequest{{}, 16, 64});
   request(profiler::WriteRequest{{}, 16, std::string(64, 'y')});
   request(launch_request());
+  request(prepare_request());
+  request(measure_request());
   request(profiler::MeasureRequest{});
   request(profiler::ShutdownRequest{});
   reply(profiler::DoneReply{});
@@ -169,6 +194,7 @@ void write_messages(const fs::path& out) {
   reply(profiler::DataReply{std::string(64, 'z')});
   reply(profiler::LaunchedReply{});
   reply(profiler::MeasuredReply{});
+  reply(profiler::PreparedReply{{{0}, "cuBLASLt 13.0.0", 1}});
   reply(Error{ErrorKind::invalid_argument, "no such buffer"});
 }
 

@@ -46,6 +46,7 @@ TEST(SearchedUpdates, AreOfWholeLongRows) {
       {"few updates", {300, 64}, {64, 1}, {64, 64}, false},
       {"u32 indices", {300, 64}, {1000, 1}, {1000, 64}, false, false, {1}, 0, DType::u32},
       {"a vocabulary", {30522, 768}, {4096, 1}, {4096, 768}, false, true},
+      {"more than their numbers count", {1 << 20, 64}, {1LL << 31, 1}, {1LL << 31, 64}, false},
       {"many updates of a place", {64, 128}, {3264, 1}, {3264, 128}, false, true},
   };
   for (const Updates& each : cases) {

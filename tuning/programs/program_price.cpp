@@ -29,11 +29,13 @@ double bytes_of(const graph::Graph& graph) { return static_cast<double>(kernel::
 
 class Pricing {
  public:
-  Pricing(const api::Program& program, const Tuner& tuner, const std::stop_token& stop, const FragmentPlanned& planned)
+  Pricing(const api::Program& program, const Tuner& tuner, const std::stop_token& stop, const FragmentPlanned& planned,
+          const KnownKernel& known)
       : program_(program),
         tuner_(tuner),
         stop_(stop),
         planned_(planned),
+        known_(known),
         fragments_(program.fragments.size()),
         calls_(program.calls.size()) {}
 
@@ -89,8 +91,8 @@ class Pricing {
     if (fragments_[number]) return *fragments_[number];
     const graph::Graph& graph = program_.fragments[number].graph;
     ProgramPrice price;
-    if (const auto product = tuner_.product_price(graph)) {
-      price = {.launches = 1, .bytes = bytes_of(graph), .us = product->ours_us};
+    if (const std::optional<double> us = kernel_us(number)) {
+      price = {.launches = 1, .bytes = bytes_of(graph), .us = *us};
     } else {
       STITCH_ASSIGN(const search::FusionPlan plan, tuner_.explore(graph, stop_));
       price = {.launches = static_cast<double>(plan.kernels.size()),
@@ -104,6 +106,13 @@ class Pricing {
     price.fragment_runs[number] = 1;
     fragments_[number] = price;
     return price;
+  }
+
+  /// Of a product's.
+  [[nodiscard]] std::optional<double> kernel_us(int fragment) const {
+    if (const auto us = known_ ? known_(fragment) : std::nullopt) return us;
+    const auto product = tuner_.product_price(program_.fragments[fragment].graph);
+    return product ? std::optional(product->ours_us) : std::nullopt;
   }
 
   ProgramPrice of_call(int number) {
@@ -144,14 +153,16 @@ class Pricing {
   const Tuner& tuner_;
   const std::stop_token& stop_;
   const FragmentPlanned& planned_;
+  const KnownKernel& known_;
   std::vector<std::optional<ProgramPrice>> fragments_, calls_;  // each distinct one once
 };
 
 }  // namespace
 
 Result<std::vector<ProgramPrice>> price_steps(const api::Program& program, const Tuner& tuner,
-                                              const std::stop_token& stop, const FragmentPlanned& planned) {
-  return Pricing(program, tuner, stop, planned).of_steps(0);
+                                              const std::stop_token& stop, const FragmentPlanned& planned,
+                                              const KnownKernel& known) {
+  return Pricing(program, tuner, stop, planned, known).of_steps(0);
 }
 
 ProgramPrice sum_of(const std::vector<ProgramPrice>& steps) {

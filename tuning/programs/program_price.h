@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <stop_token>
 #include <vector>
 
@@ -33,10 +34,14 @@ struct ProgramPrice {
 /// Told the plan of each fragment that is no product, by its number, once.
 using FragmentPlanned = std::function<void(int, const search::FusionPlan&)>;
 
-/// Of each step of the program's first region: together they are its price. Errors: constraint (a fragment that no plan
-/// is found for, by name); cancelled.
+/// What a fragment's kernel is predicted to take, by its number, µs, where whoever asks has ranked its schedules.
+using KnownKernel = std::function<std::optional<double>(int)>;
+
+/// Of each step of the program's first region: together they are its price. What is `known` is asked of no tuner.
+/// Errors: constraint (a fragment that no plan is found for, by name); cancelled.
 Result<std::vector<ProgramPrice>> price_steps(const api::Program& program, const Tuner& tuner,
-                                              const std::stop_token& stop = {}, const FragmentPlanned& planned = {});
+                                              const std::stop_token& stop = {}, const FragmentPlanned& planned = {},
+                                              const KnownKernel& known = {});
 ProgramPrice sum_of(const std::vector<ProgramPrice>& steps);
 
 }  // namespace stitch::tuning
