@@ -21,6 +21,7 @@ using graph::DType;
 using graph::Graph;
 using graph::Op;
 using graph::Value;
+using import::Imported;
 using testing::HasSubstr;
 
 constexpr std::int64_t batch = 2, rows = 64, width = 64;
@@ -159,10 +160,11 @@ TEST(GroupedSums, AreOfWholeGroups) {
 
 // ---- by a tuner
 
-import::Imported model_of(DType dtype){import::Imported model;
-model.graph = layer(dtype);
-return model;
-}  // namespace
+Imported model_of(DType dtype) {
+  Imported model;
+  model.graph = layer(dtype);
+  return model;
+}
 
 TEST(GroupedSumsEmulated, AreTunedLikeAnyFragment) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
@@ -199,5 +201,5 @@ TEST(GroupedSumsEmulated, WithoutAPlanAreMadeInOneStep) {
   }
 }
 
-}  // namespace stitch::tuning
+}  // namespace
 }  // namespace stitch::tuning

@@ -21,6 +21,7 @@ using graph::DType;
 using graph::Graph;
 using graph::Op;
 using graph::Value;
+using import::Imported;
 using testing::HasSubstr;
 
 constexpr std::int64_t width = 64;
@@ -99,13 +100,14 @@ TEST(RowGroups, AreOfOneProductEach) {
 // ---- by a tuner
 
 /// A layer that adds to its residual stream, whose norm is multiplied again.
-import::Imported layer(DType dtype, std::int64_t rows){Builder b;
-const Value x = b.binary(Op::add, multiplied(b, stream(b, dtype, rows), dtype), stream(b, dtype, rows));
-const Value z = multiplied(b, normed(b, x, dtype, rows), dtype);
-import::Imported model;
-model.graph = *b.finish({b.binary(Op::add, z, x)});
-return model;
-}  // namespace
+Imported layer(DType dtype, std::int64_t rows) {
+  Builder b;
+  const Value x = b.binary(Op::add, multiplied(b, stream(b, dtype, rows), dtype), stream(b, dtype, rows));
+  const Value z = multiplied(b, normed(b, x, dtype, rows), dtype);
+  Imported model;
+  model.graph = *b.finish({b.binary(Op::add, z, x)});
+  return model;
+}
 
 TEST(RowGroupsEmulated, AreTunedLikeAnyFragment) {
   BreakingDevice device;
@@ -238,5 +240,5 @@ TEST(RowGroups, AreTakenWhereTheyAreFaster) {
   }
 }
 
-}  // namespace stitch::tuning
+}  // namespace
 }  // namespace stitch::tuning
