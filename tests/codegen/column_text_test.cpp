@@ -8,6 +8,7 @@
 #include <cstdlib>
 
 #include "kernel/contraction/contraction_shape.h"
+#include "tests/codegen/left_out.h"
 #include "tests/codegen/matmul_case.h"
 
 namespace stitch::codegen::test {
@@ -205,26 +206,8 @@ TEST(ColumnKernelEmulated, RandomProblemsAreRight) {
   }
 }
 
-/// Takes each statement that begins so out of the source, one at a time, and sees that it is missed.
-void expect_seen_to_miss(const KernelCase& each, std::span<const std::string_view> statements, int least) {
-  const std::vector<Bytes> inputs = inputs_of(*each.graph);
-  const KernelOutcome right = run(each, inputs);
-  const std::string& source = each.kernel.source;
-  const std::size_t columns = source.find("f32* const column_parts");
-  ASSERT_NE(columns, std::string::npos);
-  int tried = 0;
-  for (const std::string_view what : statements) {
-    for (std::size_t at = source.find(what, columns); at != std::string::npos; at = source.find(what, at + 1)) {
-      KernelCase broken = each;
-      broken.kernel.source.erase(at, broken.kernel.source.find(';', at) - at);
-      const KernelOutcome wrong = launch(broken, inputs);
-      EXPECT_TRUE(!wrong.findings.empty() || wrong.results != right.results)
-          << source.substr(at, source.find(';', at) - at);
-      ++tried;
-    }
-  }
-  EXPECT_EQ(tried, least);
-}
+/// Where sums of columns are left.
+constexpr std::string_view columns_begin = "f32* const column_parts";
 
 TEST(ColumnKernelEmulated, ABarrierThatIsLeftOutIsMissed) {
   const ContractionProblem problem = problem_of({"", {1, 128, 64, 64}, f16, "norm"});
@@ -233,7 +216,7 @@ TEST(ColumnKernelEmulated, ABarrierThatIsLeftOutIsMissed) {
   s.warp_rows = 32;
   fit_accesses(problem, s);
   constexpr std::string_view statements[] = {"__syncthreads();"};
-  expect_seen_to_miss(case_of(problem, s), statements, 1);
+  expect_missed(case_of(problem, s), columns_begin, statements, 1);
 }
 
 /// Of blocks that stay one stands before parts are left, too: those of the tile before are still read.
@@ -241,7 +224,7 @@ TEST(ColumnKernelEmulated, BarriersThatAreLeftOutOfBlocksThatStayAreMissed) {
   const AddedWarpgroups each{{"", {5, 64, 64, 64}, bf16, "norm"}, {"", {}, 64, 64, 64, 16, 64, 3}, 1};
   const ContractionProblem problem = problem_of(each.product);
   constexpr std::string_view statements[] = {"barrier_of_first<"};
-  expect_seen_to_miss(case_of(problem, schedule_of(problem, each)), statements, 2);
+  expect_missed(case_of(problem, schedule_of(problem, each)), columns_begin, statements, 2);
 }
 
 /// What is added is what is stored anyway, not made anew.

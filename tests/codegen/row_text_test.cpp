@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "kernel/contraction/contraction_shape.h"
+#include "tests/codegen/left_out.h"
 #include "tests/codegen/normed_case.h"
 
 namespace stitch::codegen::test {
@@ -164,26 +165,8 @@ TEST(RowKernelEmulated, RandomProblemsAreRight) {
   }
 }
 
-/// Takes each statement that begins so out of the source, one at a time, and sees that it is missed.
-void expect_missed(const KernelCase& each, std::span<const std::string_view> statements, int least) {
-  const std::vector<Bytes> inputs = inputs_of(*each.graph);
-  const KernelOutcome right = run(each, inputs);
-  const std::string& source = each.kernel.source;
-  const std::size_t rows = source.find("f32* const parts");
-  ASSERT_NE(rows, std::string::npos);
-  int tried = 0;
-  for (const std::string_view what : statements) {
-    for (std::size_t at = source.find(what, rows); at != std::string::npos; at = source.find(what, at + 1)) {
-      KernelCase broken = each;
-      broken.kernel.source.erase(at, broken.kernel.source.find(';', at) - at);
-      const KernelOutcome wrong = launch(broken, inputs);
-      EXPECT_TRUE(!wrong.findings.empty() || wrong.results != right.results)
-          << source.substr(at, source.find(';', at) - at);
-      ++tried;
-    }
-  }
-  EXPECT_EQ(tried, least);
-}
+/// Where rows are combined.
+constexpr std::string_view rows_begin = "f32* const parts";
 
 /// What rows need of one another is seen to be needed: parts of lanes, warps and blocks, and each barrier.
 TEST(RowKernelEmulated, WhatIsLeftOutIsMissed) {
@@ -195,7 +178,7 @@ TEST(RowKernelEmulated, WhatIsLeftOutIsMissed) {
   ASSERT_EQ(s.row_blocks, 2);
   constexpr std::string_view statements[] = {"__syncthreads();", "cluster_wait();",    "cluster_barrier();",
                                              "share_row_parts<", "combine_row_parts<", "carried.run("};
-  expect_missed(case_of(problem, s), statements, 4 + 1 + 2 + 2 + 2 + 1);
+  expect_missed(case_of(problem, s), rows_begin, statements, 4 + 1 + 2 + 2 + 2 + 1);
 }
 
 /// The same of blocks that stay, which meet at barriers of their own.
@@ -204,7 +187,7 @@ TEST(RowKernelEmulated, WhatIsLeftOutOfBlocksThatStayIsMissed) {
   const ContractionProblem problem = problem_of(each.product);
   constexpr std::string_view statements[] = {"barrier_of_first<",  "await_row_parts(", "share_row_parts<",
                                              "combine_row_parts<", "carried.run(",     "++turn"};
-  expect_missed(case_of(problem, schedule_of(problem, each)), statements, 4 + 2 + 2 + 2 + 1 + 1);
+  expect_missed(case_of(problem, schedule_of(problem, each)), rows_begin, statements, 4 + 2 + 2 + 2 + 1 + 1);
 }
 
 /// Several results that are made element by element, in other layouts and types.
