@@ -88,20 +88,5 @@ TEST_F(MeasuredCallsDaemon, ProgramsAreWhatWasMeasuredFaster) {
   EXPECT_EQ(timer_.calls_measured, 2);
 }
 
-/// What could not be made costs time, not the step: a program of which one step has no plan runs on no stream.
-TEST_F(MeasuredCallsDaemon, ProductsWithoutAPlanAreTheLibrarys) {
-  timer_.fault = make_error(ErrorKind::runtime, "illegal address");
-  const std::string model = two_products();
-  const RunningService running(folder_ / "stitch.db", options());
-  const auto submitted = running.service->submit_model(model, "two.json");
-  ASSERT_TRUE(submitted.ok()) << submitted.error().message;
-  const api::JobStatus done = running.wait_for(submitted->job);
-  ASSERT_EQ(done.state, "done") << (done.error ? done.error->message : "");
-  const auto program = running.service->program(sha256(model), api::CodeInside::none);
-  ASSERT_TRUE(program.ok()) << program.error().message;
-  EXPECT_THAT(widths(*program), UnorderedElementsAre("128 by the library", "256 by the library"));
-  EXPECT_EQ(timer_.calls_measured, 0) << "there is nothing to compare with";
-}
-
 }  // namespace
 }  // namespace stitch::daemon
